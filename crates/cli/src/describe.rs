@@ -3,7 +3,7 @@
 pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
-use phaselink_core::link::rate::Rate;
+use phaselink_core::link::rate::WireRate;
 use phaselink_core::results::units;
 pub(crate) use phaselink_core::results::words::{UNBROKEN, counted, listed, requests, size};
 use phaselink_core::time::Span;
@@ -72,7 +72,7 @@ pub(crate) fn link(drive: &Drive) -> String {
         "PCI Express gen {} x{}, {} each way, {} from end to end{hops}, packets of up to {} bytes",
         link.generation,
         link.lanes,
-        units::quantity(Rate::new(link).bytes_per_ns() * 1e9, "B/s"),
+        units::quantity(WireRate::new(link).bytes_per_ns() * 1e9, "B/s"),
         units::span(link.one_way),
         link.max_payload_bytes,
     )

@@ -9,7 +9,7 @@ use super::Parts;
 use crate::config::Granularity;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::wire::{Class, Wire};
+use crate::link::wire::{CreditClass, Wire};
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
@@ -99,7 +99,7 @@ impl<'a> DataReads<'a> {
         }
         self.tags_free -= self.tags(bytes);
         let requests = self.parts.data_read(bytes);
-        let (requested, end) = self.up.send(ready, Class::NonPosted, self.parts.on_wire(&requests));
+        let (requested, end) = self.up.send(ready, CreditClass::NonPosted, self.parts.on_wire(&requests));
         let arrived = end + self.parts.link.one_way();
         self.down.owe(arrived, self.parts, &requests);
         self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
@@ -117,7 +117,7 @@ impl<'a> DataReads<'a> {
     fn send_answer(&mut self, ready: Time) -> Option<DataRead> {
         let mut read = self.requested.pop_front()?;
         let answers = self.parts.data_answer(read.bytes);
-        let (answered, end) = self.down.send(ready, Class::Completion, self.parts.on_wire(&answers));
+        let (answered, end) = self.down.send(ready, CreditClass::Completion, self.parts.on_wire(&answers));
         (read.answered, read.there) = (answered, end + self.parts.link.one_way());
         self.up.owe(read.there, self.parts, &answers);
         self.tags_back.push_back((read.there, self.tags(read.bytes)));
@@ -134,19 +134,19 @@ impl Way {
     /// Acknowledgements and credits of packets that arrive at `arrived`. Packet by packet they find other gaps.
     fn owe(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
         if parts.drive.link.granularity != Granularity::Packet {
-            self.owed.push_back((arrived, parts.link.acknowledgement(packet.kind) * u64::from(packet.count())));
+            self.owed.push_back((arrived, parts.link.acknowledgement_time(packet.kind) * u64::from(packet.count())));
         }
     }
 
     /// Packets that are ready go on the wire, which is free: when they do, and when they have passed.
-    fn send(&mut self, ready: Time, class: Class, length: Span) -> (Time, Time) {
+    fn send(&mut self, ready: Time, class: CreditClass, length: Span) -> (Time, Time) {
         while let Some(&(since, span)) = self.owed.front()
             && since <= ready
         {
             self.owed.pop_front();
             self.wire.owe(span);
         }
-        let start = self.wire.start_at(ready);
+        let start = self.wire.start_time(ready);
         self.wire.occupy_single(class, start + length);
         (start, start + length)
     }

@@ -63,7 +63,7 @@ impl Parts<'_> {
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
         let (costs, chunk) = (Costs::of(&self.drive.media), self.drive.data_payload_bytes());
         let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer(bytes) + costs.ecc_decode;
-        self.link.stream_start(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
+        self.link.stream_start_time(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }
 
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {

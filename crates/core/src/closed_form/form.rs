@@ -129,7 +129,7 @@ impl Parts<'_> {
         let doubts = [
             (chance, "errors and late writes come by chance"),
             (root.iommu, "addresses may miss in the cache of the IOMMU"),
-            (self.root_complex.settle().is_none(), "rings and data lie on different sockets"),
+            (self.root_complex.settle_time().is_none(), "rings and data lie on different sockets"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
             (self.drive.host.wait == Wait::Hybrid && !self.sleeps(), "a hybrid wait oversleeps"),
             (!self.drive.host.mmio_drain.is_zero(), "a register write may wait for those before it"),

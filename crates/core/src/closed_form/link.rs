@@ -85,12 +85,12 @@ impl Parts<'_> {
         let link = &self.drive.link;
         let (each, packets) = (self.each(packet), packet.count() + behind);
         let in_time = |credits: u32| {
-            let accepted = self.link.accept(packet.direction) <= each;
+            let accepted = self.link.accept_time(packet.direction) <= each;
             // The last packet needs a credit that was spent so many packets ago, of which all that follow the burst are short.
             let short = credits.min(behind.saturating_sub(1));
             let shortest = self.each(&self.write(packet.direction, REGISTER_BYTES));
             let since = each * u64::from(credits - short) + shortest * u64::from(short);
-            packets <= credits || accepted && since >= self.link.credits_away(packet.direction, each)
+            packets <= credits || accepted && since >= self.link.credit_round_trip(packet.direction, each)
         };
         let data = data_credits(packet.chunk_payload_bytes());
         match packet.kind {
@@ -108,20 +108,20 @@ impl Parts<'_> {
         let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
         demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
         let acknowledging = self.wire_name(direction.opposite());
-        demands.add(acknowledging, 1.0, self.link.acknowledgement(packet.kind), packets);
+        demands.add(acknowledging, 1.0, self.link.acknowledgement_time(packet.kind), packets);
         self.demand_credits(demands, packet, packets);
     }
 
     fn demand_credits(&self, demands: &mut Demands, packet: &Packet, packets: f64) {
         let link = &self.drive.link;
-        let away = self.link.credits_away(packet.direction, self.each(packet));
+        let away = self.link.credit_round_trip(packet.direction, self.each(packet));
         let names = credit_names(packet.direction);
         match packet.kind {
             Kind::MemoryWrite => {
                 let data = f64::from(data_credits(packet.chunk_payload_bytes()));
                 demands.add(names[0], link.posted_header_credits.into(), away, packets);
                 demands.add(names[1], link.posted_data_credits.into(), away, packets * data);
-                demands.add(names[2], 1.0, self.link.accept(packet.direction), packets);
+                demands.add(names[2], 1.0, self.link.accept_time(packet.direction), packets);
             }
             Kind::MemoryRead => demands.add(names[3], link.non_posted_header_credits.into(), away, packets),
             Kind::Completion => {}

@@ -127,7 +127,7 @@ impl Parts<'_> {
     fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let chunk_bytes = self.drive.data_payload_bytes();
         let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
-        let start = self.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+        let start = self.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
     }
 
@@ -145,7 +145,7 @@ impl Parts<'_> {
         let first = before + self.first_transfer(chunk_bytes);
         let over_buses = before + self.bus_share(DataDirection::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
-        let before_last = self.link.stream_until(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
+        let before_last = self.link.stream_packet_offset(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
         first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 

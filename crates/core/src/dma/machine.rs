@@ -50,7 +50,7 @@ impl<'a> Machine<'a> {
         let mut shared = Shared::default();
         let Drive { link, root_complex, host, power, dma, .. } = device;
         let root = RootComplex::new(root_complex, link, host, power, seed);
-        let settle = root.settle();
+        let settle = root.settle_time();
         let lanes = Link::new(link, root_complex.write_accept, settle.unwrap_or_default(), seed);
         Machine {
             link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
@@ -207,8 +207,8 @@ impl<'a> Machine<'a> {
             seed: self.seed,
             elapsed: now.since(Time::ZERO),
             jobs: vec![job],
-            upstream: self.link.used(Direction::Up),
-            downstream: self.link.used(Direction::Down),
+            upstream: self.link.usage(Direction::Up),
+            downstream: self.link.usage(Direction::Down),
             cpu: Default::default(),
             energy: Default::default(),
             memory_j: None,

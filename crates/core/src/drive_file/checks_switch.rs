@@ -2,7 +2,7 @@
 
 use crate::config::{Duplex, Peer, Switch};
 use crate::drive::Drive;
-use crate::link::rate::Rate;
+use crate::link::rate::WireRate;
 use crate::problem::Broken;
 
 /// All conditions that switches and peers break.
@@ -61,7 +61,7 @@ fn late(drive: &Drive) -> Option<Broken> {
 
 /// Packets pass a switch without waiting for their end only where the uplink keeps up with the link by which they come.
 fn width(drive: &Drive) -> Option<Broken> {
-    let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| Rate::new(&link).bytes_per_ns());
+    let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| WireRate::new(&link).bytes_per_ns());
     let [uplink, link] = rates;
     Broken::when(
         uplink < link,

@@ -126,7 +126,7 @@ impl Engine {
         let root_complex =
             RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed).with_peer(&drive.peer);
         // Behind a switch, packets that have arrived at the other end of the link are not in memory yet.
-        let settle = root_complex.settle().filter(|_| !drive.switch.is_there());
+        let settle = root_complex.settle_time().filter(|_| !drive.switch.is_there());
         let mut faults = Faults::of(drive, seed);
         if let Some(faults) = &mut faults {
             faults.begin(&mut shared);
@@ -560,7 +560,7 @@ impl Engine {
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = self.controller.packet_name(&flight.packet);
-        let to = now - self.link.settling(&flight.packet);
+        let to = now - self.link.delivery_delay(&flight.packet);
         let memory = (flight.packet.address, flight.packet.bytes);
         Burst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
     }

@@ -196,7 +196,7 @@ impl Engine {
     /// Use of one direction of all links: rates and bytes of all, and the mean of the times for which they were busy.
     pub(super) fn used(&self, direction: Direction) -> WireUse {
         let mut used = WireUse::default();
-        self.all_drives().for_each(|drive| used.add(&drive.link.used(direction)));
+        self.all_drives().for_each(|drive| used.add(&drive.link.usage(direction)));
         WireUse { busy: used.busy / u64::from(self.drives()), ..used }
     }
 

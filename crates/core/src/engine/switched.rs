@@ -52,7 +52,7 @@ impl Engine {
     fn enter_switch(&mut self, now: Time, drive: usize, packets: Arrival) {
         let link = &self.drive_mut(drive).link;
         let packet = link.bursts[packets.packet].packet;
-        let beside = link.time_of(&packet, packets.first, packets.count);
+        let beside = link.packets_time(&packet, packets.first, packets.count);
         let first_at = now - beside + link.packet_times(&packet).0;
         let coming = Coming { drive: drive as u16, packets, direction: packet.direction, beside };
         let switches = self.others.as_mut().and_then(|others| others.switches.as_mut());
@@ -67,7 +67,7 @@ impl Engine {
         self.shared.scheduler.advance(now);
         let flight = &self.link.bursts[packets.packet];
         if direction == Direction::Down {
-            return self.link.go_on(now, packets.packet, &mut self.shared);
+            return self.link.send_from_switch(now, packets.packet, &mut self.shared);
         }
         let is_last = packets.first + packets.count == flight.count();
         if let Some(request) = flight.packet.request.filter(|_| flight.packet.user_data && is_last) {

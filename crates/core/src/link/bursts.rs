@@ -1,49 +1,49 @@
-//! The bursts on their way, with their payloads.
+//! Table of the bursts in flight, with their payloads.
 
 use std::ops::{Index, IndexMut};
 
-use super::InFlight;
+use super::Burst;
 use crate::memory::HostMemory;
 use crate::table::Table;
 use crate::tlp::{PacketId, Payload};
 
-/// Bursts by [`PacketId`].
+/// Bursts in flight, indexed by [`PacketId`].
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
-    table: Table<InFlight>,
-    /// Payloads beside them, because few bursts have one whose bytes matter.
+    table: Table<Burst>,
+    /// Payload of each burst, kept apart because the bytes of few bursts matter.
     payloads: Vec<Payload>,
 }
 
 impl Index<PacketId> for Bursts {
-    type Output = InFlight;
+    type Output = Burst;
     #[inline(always)]
-    fn index(&self, id: PacketId) -> &InFlight {
+    fn index(&self, id: PacketId) -> &Burst {
         &self.table[id as usize]
     }
 }
 
 impl IndexMut<PacketId> for Bursts {
     #[inline(always)]
-    fn index_mut(&mut self, id: PacketId) -> &mut InFlight {
+    fn index_mut(&mut self, id: PacketId) -> &mut Burst {
         &mut self.table[id as usize]
     }
 }
 
 impl Bursts {
-    /// A place for a burst, to be filled.
+    /// Reserves an entry for a new burst; it still holds the values of its last user, which the caller overwrites.
     #[inline]
     pub(super) fn occupy(&mut self) -> PacketId {
         self.table.occupy()
     }
 
-    /// A burst is over.
+    /// Frees the entry of a burst whose journey is over.
     #[inline]
     pub fn vacate(&mut self, id: PacketId) {
         self.table.vacate(id);
     }
 
-    /// The payload of a burst. Whoever sends or answers it fills it before anybody looks.
+    /// Returns the payload of a burst for reading or filling. The sender fills it before the receiver looks.
     #[inline]
     pub fn payload(&mut self, id: PacketId) -> &mut Payload {
         let place = id as usize;
@@ -58,18 +58,18 @@ impl Bursts {
         self.payloads.resize_with(place + 1, Payload::default);
     }
 
-    /// The same at the end of the burst's journey.
+    /// Takes the payload out of a burst that has arrived.
     #[inline(always)]
     pub fn take_payload(&mut self, id: PacketId) -> Payload {
         std::mem::take(self.payload(id))
     }
 
-    /// Write a burst's payload to host memory.
+    /// Writes the payload of a burst to host memory at `address`.
     pub(super) fn store(&self, id: PacketId, address: u64, bytes: u32, memory: &mut HostMemory) {
         memory.write(address, &self.payloads[id as usize].bytes()[..bytes as usize]);
     }
 
-    /// Fill a burst's payload from host memory.
+    /// Fills the payload of a burst with `bytes` of host memory from `address` on.
     #[inline(always)]
     pub(super) fn load(&mut self, id: PacketId, address: u64, bytes: u32, memory: &HostMemory) {
         memory.read(address, self.payload(id).room(bytes as usize));

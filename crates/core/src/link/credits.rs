@@ -1,19 +1,28 @@
-//! Flow-control credits of one class in one direction.
+//! Flow-control credits of one class of packets in one direction (posted or non-posted).
 //!
-//! A receiver drains its packets in order and at a known pace, so the instant at which each credit returns is
-//! known when its packet is sent: returns are kept as runs of equally spaced instants, and a train takes one run.
+//! A receiver drains its packets in order and at a known pace, so the return time of each credit is known when its
+//! packet is sent. Returns are therefore kept as *runs* of equally spaced instants, and a whole train of packets adds
+//! one run. A credit is free, or in a run; asking for credits moves the runs whose time has come back to the free ones.
+//!
+//! ```text
+//!     spend 3 packets          run: | first_at   first_at + every   last_at |      spend 1 packet
+//!     headers_free 4 -> 1           +1           +1                 +1             headers_free 4 -> 3
+//!     ------------------------------^------------^------------------^------------------------> time
+//!                                   UpdateFC of each packet reaches the sender
+//! ```
 
 use crate::time::{Span, Time};
 
-/// Data credits are counted in units of 16 bytes (PCI Express Base Specification 6.0, section 2.6.1).
+/// Bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
 const DATA_CREDIT_BYTES: u32 = 16;
 
-/// Places for runs, a power of two; a receiver advertises fewer headers than that, and every run holds one at least.
+/// Capacity of the ring of runs, a power of two. A receiver advertises fewer header credits than that, and every run
+/// holds at least one.
 const RUNS: usize = 128;
 
-/// Packets whose credits come back one by one, `every` apart, from the first to the last.
+/// Packets whose credits return one by one, `every` apart, the first at `first_at` and the last at `last_at`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Run {
+struct ReturnRun {
     first_at: Time,
     last_at: Time,
     every: Span,
@@ -21,9 +30,9 @@ struct Run {
     data_each: u32,
 }
 
-impl Run {
-    /// The packets whose credits return before `at`, and the others.
-    fn split(self, at: Time) -> (Run, Run) {
+impl ReturnRun {
+    /// Splits the run into the packets whose credits return before `at`, and the others.
+    fn split(self, at: Time) -> (ReturnRun, ReturnRun) {
         let before = match self {
             _ if self.last_at < at => self.packets,
             _ if self.first_at >= at => 0,
@@ -32,50 +41,54 @@ impl Run {
         let first_behind = self.first_at + self.every * u64::from(before);
         let last_before = self.first_at + self.every * u64::from(before.saturating_sub(1));
         let behind = self.packets - before;
-        (Run { packets: before, last_at: last_before, ..self }, Run { packets: behind, first_at: first_behind, ..self })
+        (
+            ReturnRun { packets: before, last_at: last_before, ..self },
+            ReturnRun { packets: behind, first_at: first_behind, ..self },
+        )
     }
 }
 
-/// Runs in the order in which they return.
+/// Ring of runs in the order of their return.
 #[derive(Clone, Debug)]
-struct Runs {
-    places: [Run; RUNS],
-    /// Runs that have been taken off the front, and put at the back.
+struct ReturnRuns {
+    places: [ReturnRun; RUNS],
+    /// Number of runs ever taken from the front, and ever added at the back; both count up and are reduced modulo the
+    /// capacity.
     taken: usize,
     put: usize,
 }
 
-impl Runs {
-    fn new() -> Runs {
-        Runs { places: [Run::default(); RUNS], taken: 0, put: 0 }
+impl ReturnRuns {
+    fn new() -> ReturnRuns {
+        ReturnRuns { places: [ReturnRun::default(); RUNS], taken: 0, put: 0 }
     }
 
     #[inline]
-    fn front(&mut self) -> Option<&mut Run> {
+    fn front(&mut self) -> Option<&mut ReturnRun> {
         (self.taken != self.put).then(|| &mut self.places[self.taken % RUNS])
     }
 
-    fn first(&self) -> Option<&Run> {
+    fn first(&self) -> Option<&ReturnRun> {
         (self.taken != self.put).then(|| &self.places[self.taken % RUNS])
     }
 
-    fn back(&mut self) -> Option<&mut Run> {
+    fn back(&mut self) -> Option<&mut ReturnRun> {
         (self.taken != self.put).then(|| &mut self.places[(self.put - 1) % RUNS])
     }
 
-    fn pop(&mut self) -> Option<Run> {
+    fn pop(&mut self) -> Option<ReturnRun> {
         let run = self.front().copied();
         self.taken += usize::from(run.is_some());
         run
     }
 
     #[inline]
-    fn push(&mut self, run: Run) {
+    fn push(&mut self, run: ReturnRun) {
         self.places[self.put % RUNS] = run;
         self.put += 1;
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Run> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut ReturnRun> {
         let (taken, put) = (self.taken, self.put);
         self.places
             .iter_mut()
@@ -85,52 +98,54 @@ impl Runs {
     }
 }
 
-/// How a receiver gives credits back.
+/// Delays with which a receiver returns credits.
 #[derive(Clone, Copy, Debug)]
-pub struct Returns {
+pub struct CreditReturns {
     /// Time for which the receiver is busy with one packet.
     pub accept: Span,
-    /// There and back, with the packet that brings the update.
+    /// Time from a packet's last symbol to the receiver and back, including the UpdateFC packet.
     pub round_trip: Span,
-    /// Whether it takes packets out of its buffer one after the other, however long each takes.
+    /// True if the receiver takes packets out of its buffer one after the other, so that one that is slow delays the
+    /// credits of those behind it.
     pub in_turn: bool,
 }
 
-/// What a sender may still send, and when it may send more.
+/// Sender's account of its flow-control credits: those that are free now, and the times at which the others return.
 #[derive(Clone, Debug)]
 pub struct Credits {
     headers_free: u32,
     data_free: u32,
-    returning: Runs,
-    returns: Returns,
-    /// Before that no further credit returns, as the receiver is busy with what came before.
+    returning: ReturnRuns,
+    returns: CreditReturns,
+    /// Earliest return time of further credits: until then the receiver is busy with earlier packets.
     next_turn: Time,
-    /// When the sender last asked. Credits that have returned by then are its own, even if they have not been needed
-    /// and so not been counted yet.
+    /// Time of the last request for credits. Credits that had returned by then belong to the sender, even if the lazy
+    /// account has not yet added them.
     asked_at: Time,
 }
 
-/// Data credits that a payload takes.
+/// Returns the data credits that a payload of this size needs.
 pub fn data_credits(payload_bytes: u32) -> u32 {
     payload_bytes.div_ceil(DATA_CREDIT_BYTES)
 }
 
 impl Credits {
-    /// A receiver's initial advertisement.
-    pub fn new(headers: u32, data: u32, returns: Returns) -> Credits {
+    /// Creates the account from the receiver's initial advertisement.
+    pub fn new(headers: u32, data: u32, returns: CreditReturns) -> Credits {
         Credits {
             headers_free: headers,
             data_free: data,
-            returning: Runs::new(),
+            returning: ReturnRuns::new(),
             returns,
             next_turn: Time::ZERO,
             asked_at: Time::ZERO,
         }
     }
 
-    /// Take back what has returned by `now`. Left until credits run short, as most packets do not need it.
+    /// Adds the credits that have returned by `now` to the free ones. Called only when credits run short, which is
+    /// rare.
     #[inline(never)]
-    fn refresh(&mut self, now: Time) {
+    fn collect_returned(&mut self, now: Time) {
         let Credits { headers_free, data_free, returning, .. } = self;
         while let Some(run) = returning.front() {
             if run.last_at <= now {
@@ -150,17 +165,17 @@ impl Credits {
         }
     }
 
-    /// Whether `packets` may all go now.
+    /// Returns true if `packets` may all be sent now.
     #[inline]
     pub fn allow(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
         self.asked_at = now;
-        self.suffice(packets, data_each) || {
-            self.refresh(now);
-            self.suffice(packets, data_each)
+        self.are_free(packets, data_each) || {
+            self.collect_returned(now);
+            self.are_free(packets, data_each)
         }
     }
 
-    /// How many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
+    /// Returns how many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
     pub fn sendable(&mut self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         if self.allow(now, packets, data_each) {
             return packets;
@@ -169,11 +184,11 @@ impl Credits {
     }
 
     #[inline]
-    fn suffice(&self, packets: u32, data_each: u32) -> bool {
+    fn are_free(&self, packets: u32, data_each: u32) -> bool {
         self.headers_free >= packets && self.data_free >= packets * data_each
     }
 
-    /// The same, counting on credits that return while the train is on the wire.
+    /// Counts the packets that can be sent if credits that return while the train is on the wire are used too.
     #[cold]
     fn sendable_in_time(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         let (mut headers, mut data) = (self.headers_free, self.data_free);
@@ -198,14 +213,14 @@ impl Credits {
         packets
     }
 
-    /// When the next credit returns, if any is on its way.
+    /// Returns when the next credit returns; `None` if all credits are free.
     pub fn next_return(&self) -> Option<Time> {
         self.returning.first().map(|run| run.first_at)
     }
 
-    /// No credit that has not come back by `now` does so before `until`.
+    /// Delays all credits that have not returned by `now` until `until` (an injected fault).
     pub fn starve(&mut self, now: Time, until: Time) {
-        self.refresh(now);
+        self.collect_returned(now);
         self.next_turn = self.next_turn.max(until);
         for run in self.returning.iter_mut() {
             let later = until.since(run.first_at);
@@ -214,35 +229,38 @@ impl Credits {
         }
     }
 
-    /// All credits are there: the receiver begins anew.
+    /// Makes all credits free again, as after a reset of the receiver.
     pub fn restore(&mut self, now: Time) {
-        self.refresh(Time::NEVER);
+        self.collect_returned(Time::NEVER);
         self.next_turn = now;
     }
 
-    /// Spend credits on packets that go on the wire one after the other, `each` long, the first at `started`, as far as
-    /// [`allow`](Self::allow) has granted them.
+    /// Takes credits for packets that go on the wire one after the other, `each` long, the first at `started`. The
+    /// caller has asked [`allow`](Self::allow) before.
+    ///
+    /// # Panics
+    /// If fewer credits are free.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-        let Returns { accept, round_trip, in_turn } = self.returns;
+        let CreditReturns { accept, round_trip, in_turn } = self.returns;
         let every = each.max(accept);
         let first_at = (started + each + accept + round_trip).max(self.next_turn);
         let last_at = if packets == 1 { first_at } else { first_at + every * u64::from(packets - 1) };
         if in_turn {
             self.next_turn = last_at + accept;
         }
-        self.returning.push(Run { first_at, last_at, every, packets, data_each });
+        self.returning.push(ReturnRun { first_at, last_at, every, packets, data_each });
         self.headers_free -= packets;
         self.data_free -= packets * data_each;
     }
 
-    /// The same on packets whose credits [`sendable`](Self::sendable) has counted on: returns that are still on their way
-    /// are settled first.
+    /// Takes credits that [`sendable`](Self::sendable) has counted on although some of them are still returning: their
+    /// returns are added to the free credits first.
     ///
     /// # Panics
-    /// If more is spent than it has granted.
+    /// If more is taken than was granted.
     pub fn spend_in_advance(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-        while !self.suffice(packets, data_each) {
+        while !self.are_free(packets, data_each) {
             let run = self.returning.front().expect("credits spent that were never granted");
             self.headers_free += 1;
             self.data_free += run.data_each;
@@ -255,7 +273,8 @@ impl Credits {
         self.spend(packets, data_each, started, each);
     }
 
-    /// Undo the tail of the last [`spend`](Self::spend): its train was cut short after all but `packets` of its packets.
+    /// Returns the credits of the last `packets` of the train that [`spend`](Self::spend) paid for: they were cut off
+    /// before they left.
     pub fn unspend(&mut self, packets: u32, each: Span) {
         let mut left = packets;
         while left > 0 {
@@ -275,23 +294,22 @@ impl Credits {
         }
     }
 
-    /// The receiver holds everything that arrived from the packet whose credit was due at `from` on; nothing of it
-    /// returns before `until` (strict ordering behind a delayed write, DC Express section 3). What was due earlier or later
-    /// stays so.
+    /// Delays credits that would return in `from..until` to `until`: strict ordering behind a delayed write makes the
+    /// receiver hold everything that arrives meanwhile (DC Express, section 3). Other credits keep their times.
     pub fn hold(&mut self, from: Time, until: Time) {
-        self.refresh(self.asked_at);
-        let mut returning = std::mem::replace(&mut self.returning, Runs::new());
+        self.collect_returned(self.asked_at);
+        let mut returning = std::mem::replace(&mut self.returning, ReturnRuns::new());
         while let Some(run) = returning.pop() {
             let (before, rest) = run.split(from);
             let (held, after) = rest.split(until);
-            let held = Run { first_at: until, last_at: until, every: Span::ZERO, ..held };
+            let held = ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..held };
             [before, held, after].into_iter().filter(|run| run.packets > 0).for_each(|run| self.returning.push(run));
         }
     }
 }
 
-/// Packets of a run whose credits are back at `now`, when the first one's are and the last one's are not.
-fn returned_by(run: &Run, now: Time) -> u32 {
+/// Returns how many credits of a run are back at `now`, if the first one is and the last one is not.
+fn returned_by(run: &ReturnRun, now: Time) -> u32 {
     (now.since(run.first_at).as_ps() / run.every.as_ps() + 1) as u32
 }
 
@@ -303,14 +321,14 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
-    /// Credits that return `away` nanoseconds after the end of their packet.
+    /// An account whose credits return `away` nanoseconds after the end of their packet.
     fn credits(headers: u32, data: u32, away: u64) -> Credits {
-        let returns = Returns { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
+        let returns = CreditReturns { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
         Credits::new(headers, data, returns)
     }
 
     #[test]
-    fn a_credit_is_back_at_its_instant_and_not_before() {
+    fn credit_is_free_at_its_return_time_and_not_a_nanosecond_earlier() {
         let mut credits = credits(1, 8, 424);
         assert_eq!(credits.sendable(at(0), 1, 8, Span::from_ns(76)), 1);
         credits.spend(1, 8, at(0), Span::from_ns(76));
@@ -320,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_counts_on_credits_that_return_while_it_is_on_the_wire() {
+    fn train_uses_credits_that_return_while_it_is_on_the_wire() {
         let mut credits = credits(2, 16, 50);
         credits.spend(2, 8, at(0), Span::from_ns(50));
         assert_eq!(credits.sendable(at(100), 4, 8, Span::from_ns(50)), 2);
@@ -328,13 +346,13 @@ mod tests {
     }
 
     #[test]
-    fn data_credits_limit_as_header_credits_do() {
+    fn data_credits_limit_packets_even_if_header_credits_suffice() {
         let mut credits = credits(64, 20, 0);
         assert_eq!(credits.sendable(at(0), 4, 8, Span::from_ns(76)), 2);
     }
 
     #[test]
-    fn a_cut_train_gives_back_what_it_has_not_used() {
+    fn cut_train_gets_back_the_credits_of_packets_that_did_not_leave() {
         let mut credits = credits(8, 64, 424);
         credits.spend(8, 8, at(0), Span::from_ns(76));
         credits.unspend(5, Span::from_ns(76));
@@ -342,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_receiver_returns_nothing_before_it_lets_go() {
+    fn held_receiver_returns_no_credit_before_the_end_of_the_hold() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
         credits.hold(at(500), at(2_000));
@@ -351,8 +369,8 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_takes_its_time_gives_credits_back_one_after_the_other() {
-        let returns = Returns { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
+    fn slow_receiver_returns_credits_one_after_the_other() {
+        let returns = CreditReturns { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
         let mut credits = Credits::new(2, 16, returns);
         credits.spend(1, 8, at(0), Span::from_ns(10));
         credits.spend(1, 8, at(10), Span::from_ns(10));
@@ -362,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_train_that_is_back_brings_its_own_data_credits_back_and_no_others() {
+    fn partly_returned_train_returns_the_data_credits_of_those_packets_only() {
         let mut credits = credits(64, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
         assert_eq!(credits.sendable(at(576), 4, 8, Span::ZERO), 2);
@@ -372,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_lets_go_when_the_first_credit_is_due_delays_none_and_hurries_none() {
+    fn hold_that_ends_when_the_first_credit_is_due_changes_no_return_time() {
         let mut credits = credits(2, 16, 424);
         credits.spend(2, 8, at(0), Span::from_ns(76));
         credits.hold(at(0), at(500));
@@ -381,33 +399,33 @@ mod tests {
     }
 
     #[test]
-    fn what_returns_before_a_receiver_holds_back_or_after_it_has_let_go_stays_as_it_was() {
+    fn hold_moves_only_credits_that_are_due_within_it() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
-        // Due at 500, 576, 652 and 728.
+        // Return times are 500, 576, 652 and 728 ns.
         credits.hold(at(576), at(700));
         for (now, there) in [(500, 1), (576, 1), (652, 1), (699, 1), (700, 3), (727, 3), (728, 4)] {
             assert_eq!(credits.clone().sendable(at(now), 4, 8, Span::ZERO), there, "at {now} ns");
         }
     }
 
-    /// The same receiver, each packet by itself.
+    /// Reference model of the account: every packet has its own return time.
     #[derive(Clone, Debug)]
     struct OneByOne {
         headers: u32,
         data: u32,
-        /// When each credit returns, and how much data it stands for.
+        /// Return time of each credit, with the data credits that it stands for.
         returning: Vec<(Time, u32)>,
-        returns: Returns,
+        returns: CreditReturns,
         next_turn: Time,
     }
 
     impl OneByOne {
-        fn new(headers: u32, data: u32, returns: Returns) -> OneByOne {
+        fn new(headers: u32, data: u32, returns: CreditReturns) -> OneByOne {
             OneByOne { headers, data, returning: Vec::new(), returns, next_turn: Time::ZERO }
         }
 
-        /// Headers and data that are there: a receiver gives them back in turn.
+        /// Free header and data credits; the receiver returns them in turn.
         fn free(&self, now: Time) -> (u32, u32) {
             let missing = self.returning.iter().skip_while(|(at, _)| *at <= now);
             let data = missing.clone().map(|(_, data)| data).sum::<u32>();
@@ -420,14 +438,14 @@ mod tests {
         }
 
         fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-            let Returns { accept, round_trip, .. } = self.returns;
+            let CreditReturns { accept, round_trip, .. } = self.returns;
             for packet in 0..u64::from(packets) {
                 let drained = started + each * (packet + 1) + accept;
                 let at = (drained + round_trip).max(self.next_turn);
                 self.next_turn = at + each.max(accept);
                 self.returning.push((at, data_each));
             }
-            // The receiver is free again once it has drained the last.
+            // The receiver is free again once it has drained the last packet.
             self.next_turn = self.next_turn - each.max(accept) + accept;
         }
 
@@ -436,7 +454,7 @@ mod tests {
             self.next_turn = self.next_turn - each.max(self.returns.accept) * u64::from(packets);
         }
 
-        /// What had returned when the sender asked last is its own.
+        /// Delays returns in `from..until`, except those that had happened when the sender asked last.
         fn hold(&mut self, asked_at: Time, from: Time, until: Time) {
             for (at, _) in self.returning.iter_mut().filter(|(at, _)| *at > asked_at && *at >= from) {
                 *at = until.max(*at);
@@ -444,9 +462,9 @@ mod tests {
         }
     }
 
-    /// What may happen to credits, at a time that has gone on by so many nanoseconds.
+    /// One operation on an account, some nanoseconds after the one before.
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum CreditOperation {
         Spend {
             packets: u32,
             data_each: u32,
@@ -456,11 +474,11 @@ mod tests {
             from_ns: u64,
             until_ns: u64,
         },
-        /// The last train loses all but one of its packets, unless it has lost them already.
+        /// Cuts the last train down to one packet, unless that has been done already.
         Cut,
     }
 
-    /// Credits beside their model, through the steps of one history.
+    /// Account and reference model that go through the operations of one history.
     struct History {
         number: usize,
         credits: Credits,
@@ -473,7 +491,7 @@ mod tests {
     impl History {
         const EACH: Span = Span::from_ns(40);
 
-        fn new(number: usize, returns: Returns) -> History {
+        fn new(number: usize, returns: CreditReturns) -> History {
             let (credits, model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
             History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: 1 }
         }
@@ -484,9 +502,9 @@ mod tests {
             is_granted
         }
 
-        fn apply(&mut self, step: Step) {
-            match step {
-                Step::Spend { packets, data_each, after_ns } => {
+        fn apply(&mut self, operation: CreditOperation) {
+            match operation {
+                CreditOperation::Spend { packets, data_each, after_ns } => {
                     self.now += Span::from_ns(after_ns);
                     (self.asked_at, self.train) = (self.now, 1);
                     if self.check(self.now, packets, data_each) {
@@ -496,12 +514,12 @@ mod tests {
                         self.train = packets;
                     }
                 }
-                Step::Cut => {
+                CreditOperation::Cut => {
                     self.credits.unspend(self.train - 1, Self::EACH);
                     self.model.unspend(self.train - 1, Self::EACH);
                     self.train = 1;
                 }
-                Step::Hold { from_ns, until_ns } => {
+                CreditOperation::Hold { from_ns, until_ns } => {
                     let (from, until) = (self.now + Span::from_ns(from_ns), self.now + Span::from_ns(until_ns));
                     self.credits.hold(from, until);
                     self.model.hold(self.asked_at, from, until);
@@ -511,24 +529,26 @@ mod tests {
     }
 
     #[test]
-    fn all_short_runs_grant_what_each_packet_by_itself_would() {
-        const STEPS: [Step; 8] = [
-            Step::Spend { packets: 1, data_each: 8, after_ns: 0 },
-            Step::Spend { packets: 1, data_each: 1, after_ns: 90 },
-            Step::Spend { packets: 2, data_each: 8, after_ns: 30 },
-            Step::Spend { packets: 3, data_each: 4, after_ns: 400 },
-            Step::Hold { from_ns: 0, until_ns: 120 },
-            Step::Hold { from_ns: 90, until_ns: 500 },
-            Step::Hold { from_ns: 200, until_ns: 230 },
-            Step::Cut,
+    fn every_history_of_five_operations_grants_what_the_reference_model_grants() {
+        const OPERATIONS: [CreditOperation; 8] = [
+            CreditOperation::Spend { packets: 1, data_each: 8, after_ns: 0 },
+            CreditOperation::Spend { packets: 1, data_each: 1, after_ns: 90 },
+            CreditOperation::Spend { packets: 2, data_each: 8, after_ns: 30 },
+            CreditOperation::Spend { packets: 3, data_each: 4, after_ns: 400 },
+            CreditOperation::Hold { from_ns: 0, until_ns: 120 },
+            CreditOperation::Hold { from_ns: 90, until_ns: 500 },
+            CreditOperation::Hold { from_ns: 200, until_ns: 230 },
+            CreditOperation::Cut,
         ];
         const LENGTH: u32 = 5;
         for accept in [0, 25, 60] {
-            let returns = Returns { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
-            for number in 0..STEPS.len().pow(LENGTH) {
+            let returns =
+                CreditReturns { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
+            for number in 0..OPERATIONS.len().pow(LENGTH) {
                 let mut history = History::new(number, returns);
-                let steps = (0..LENGTH).map(|place| STEPS[number / STEPS.len().pow(place) % STEPS.len()]);
-                steps.for_each(|step| history.apply(step));
+                let operations =
+                    (0..LENGTH).map(|place| OPERATIONS[number / OPERATIONS.len().pow(place) % OPERATIONS.len()]);
+                operations.for_each(|operation| history.apply(operation));
                 for later in 0..12 {
                     let now = history.now + Span::from_ns(later * 60);
                     history.check(now, 4, 6);

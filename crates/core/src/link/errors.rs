@@ -1,4 +1,4 @@
-//! Bit errors, of which the link throws packets away, and packets that injected faults corrupt.
+//! Packets that arrive corrupted: by random bit errors, or by injected faults.
 
 use crate::config::{Fault, FaultDirection};
 use crate::faults::Rule;
@@ -6,14 +6,14 @@ use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Direction;
 
-/// Bit errors as a Poisson process over the bits sent in one direction.
+/// Corruption of packets in one direction: bit errors as a Poisson process over the bits sent, and fault rules.
 #[derive(Clone, Debug)]
 pub(super) struct Errors {
     rate: f64,
     bits_left: f64,
     random: Random,
     faults: Vec<Rule>,
-    /// Whether there is either.
+    /// True if bit errors or fault rules may corrupt a packet.
     is_on: bool,
 }
 
@@ -23,7 +23,7 @@ impl Errors {
         Errors { rate, bits_left, random, faults: Vec::new(), is_on: rate > 0.0 }
     }
 
-    /// Corrupt packets of `direction` as well: whether any will be.
+    /// Adds fault rules that corrupt packets of `direction`. Returns true if any rule applies to that direction.
     pub(super) fn add_faults(&mut self, direction: Direction, rules: &[Rule]) -> bool {
         let is_own = |rule: &&Rule| match rule.fault.direction {
             FaultDirection::ToHost => direction == Direction::Up,
@@ -34,41 +34,42 @@ impl Errors {
         !self.faults.is_empty()
     }
 
-    /// A fault is over.
+    /// Removes the rule of a fault that has ended.
     pub(super) fn remove_fault(&mut self, fault: &Fault) {
         if let Some(place) = self.faults.iter().position(|rule| rule.is(fault)) {
             self.faults.remove(place);
         }
     }
 
-    /// How often each fault has happened.
+    /// Returns how often each fault has been injected.
     pub(super) fn fault_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.faults.iter().map(Rule::count)
     }
 
-    /// How many of `packets` that leave from `now` on arrive intact, and whether the one behind them does not.
+    /// Returns how many of `packets` that leave from `now` on arrive intact, and true if the packet behind them is
+    /// corrupted.
     #[inline]
-    pub(super) fn intact(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
+    pub(super) fn intact_packets(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
         match self.is_on {
-            true => self.before_either(now, packets, bits),
+            true => self.packets_before_corruption(now, packets, bits),
             false => (packets, false),
         }
     }
 
     #[cold]
-    fn before_either(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
+    fn packets_before_corruption(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
         let faulty = (0..packets).find(|_| self.faults.iter_mut().any(|rule| rule.meets(now)));
         let left = faulty.unwrap_or(packets);
         match self.rate > 0.0 {
             true => {
-                let (intact, is_hit) = self.before_error(left, bits);
+                let (intact, is_hit) = self.packets_before_bit_error(left, bits);
                 (intact, is_hit || faulty.is_some())
             }
             false => (left, faulty.is_some()),
         }
     }
 
-    fn before_error(&mut self, packets: u32, bits: u64) -> (u32, bool) {
+    fn packets_before_bit_error(&mut self, packets: u32, bits: u64) -> (u32, bool) {
         let whole = self.bits_left / bits as f64;
         if whole >= f64::from(packets) {
             self.bits_left -= f64::from(packets) * bits as f64;
@@ -78,7 +79,7 @@ impl Errors {
         (whole as u32, true)
     }
 
-    /// Packets that were cut off a train have not been sent after all.
+    /// Takes back the bits of packets that were cut off a train: they have not been sent after all.
     pub(super) fn give_back(&mut self, packets: u32, bits: u64) {
         self.bits_left += f64::from(packets) * bits as f64;
         self.faults.iter_mut().for_each(|rule| rule.forget(packets));
@@ -96,11 +97,11 @@ mod tests {
         Errors::new(1e-3, Random::stream(7, "errors"))
     }
 
-    /// Which of so many packets are hit, when they leave in trains.
+    /// Numbers of the packets that are corrupted, out of `packets` that leave in trains.
     fn hit(errors: &mut Errors, packets: u32, train: u32) -> Vec<u32> {
         let (mut sent, mut hit) = (0, Vec::new());
         while sent < packets {
-            let (intact, is_hit) = errors.intact(Time::ZERO, train.min(packets - sent), BITS);
+            let (intact, is_hit) = errors.intact_packets(Time::ZERO, train.min(packets - sent), BITS);
             sent += intact;
             if is_hit {
                 hit.push(sent);
@@ -110,9 +111,9 @@ mod tests {
         hit
     }
 
-    /// A packet of n bits is hit with probability 1 - exp(-rate n); 6 standard deviations either way.
+    /// A packet of n bits is corrupted with probability 1 - exp(-rate n); 6 standard deviations either way.
     #[test]
-    fn as_many_packets_are_hit_as_the_rate_says() {
+    fn number_of_corrupted_packets_follows_the_bit_error_rate() {
         let packets = 200_000;
         let expected = f64::from(packets) * (1.0 - libm::exp(-0.1));
         let hits = hit(&mut errors(), packets, 1).len() as f64;
@@ -120,23 +121,23 @@ mod tests {
     }
 
     #[test]
-    fn a_train_is_hit_where_its_packets_alone_would_be() {
+    fn packets_of_a_train_are_corrupted_as_if_each_were_sent_alone() {
         let alone = hit(&mut errors(), 10_000, 1);
         assert_eq!(hit(&mut errors(), 10_000, 64), alone);
     }
 
     #[test]
-    fn packets_that_were_not_sent_after_all_bring_no_error_nearer() {
+    fn packets_that_were_cut_off_consume_no_bit_errors() {
         let (mut steady, mut wavering) = (errors(), errors());
         for _ in 0..3 {
-            assert_eq!(wavering.intact(Time::ZERO, 1, BITS), (1, false));
+            assert_eq!(wavering.intact_packets(Time::ZERO, 1, BITS), (1, false));
             wavering.give_back(1, BITS);
         }
         assert_eq!(hit(&mut wavering, 1_000, 1), hit(&mut steady, 1_000, 1));
     }
 
     #[test]
-    fn faults_corrupt_packets_of_their_direction_until_they_are_over() {
+    fn fault_rule_corrupts_packets_of_its_direction_until_it_is_removed() {
         let fault = Fault { action: FaultAction::CorruptPacket, every: 4, ..Fault::default() };
         let rules = Rule::about(FaultSubject::Packet, std::slice::from_ref(&fault), 1);
         let mut errors = Errors::new(0.0, Random::stream(7, "errors"));
@@ -148,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn a_link_without_errors_delivers_all() {
+    fn link_without_errors_delivers_every_packet() {
         let mut errors = Errors::new(0.0, Random::stream(7, "errors"));
-        assert_eq!(errors.intact(Time::ZERO, 1 << 20, 1 << 20), (1 << 20, false));
+        assert_eq!(errors.intact_packets(Time::ZERO, 1 << 20, 1 << 20), (1 << 20, false));
     }
 }

@@ -1,34 +1,38 @@
-//! The IOMMU: a cache of translations (IOTLB), and walkers of the page table for what is not in it.
+//! IOMMU: a cache of address translations (IOTLB), and the page-table walkers that fill it.
 //!
-//! A packet's address is translated before its memory is looked at. A page that the cache holds costs nothing; for one
-//! that it does not, a walker reads the page table, of which several work at a time. Requests for a page that is being
-//! walked for wait for the same walk. The oldest translation makes room.
+//! A packet's address is translated before memory is accessed. A cached page costs nothing; for any other, one of
+//! several walkers reads the page table. Requests for a page that is being walked wait for the same walk. The least
+//! recently used translation is evicted.
 
 use crate::config;
 use crate::time::{Span, Time};
 
-/// Cache and walkers.
+/// CachedTranslation cache and walkers.
 #[derive(Clone, Debug)]
 pub(super) struct Iommu {
-    /// Pages of which translations are held, the one used last at the end.
-    held: Vec<Translation>,
+    /// Cached translations, the most recently used one at the end.
+    held: Vec<CachedTranslation>,
+    /// Number of translations that the cache holds.
     entries: usize,
+    /// Base-2 logarithm of the page size.
     page_bits: u32,
+    /// Time that one page-table walk takes.
     walk: Span,
-    /// When each walker is free.
+    /// Time at which each walker is free.
     walkers: Vec<Time>,
+    /// Number of walks so far.
     pub misses: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Translation {
+struct CachedTranslation {
     page: u64,
-    /// When its walk is over.
+    /// Time at which the walk ends.
     ready_at: Time,
 }
 
 impl Iommu {
-    /// That of a description, if addresses are translated.
+    /// Creates the IOMMU of a description; `None` if addresses are not translated.
     pub(super) fn of(config: &config::RootComplex) -> Option<Iommu> {
         config.iommu.then(|| Iommu {
             held: Vec::new(),
@@ -40,7 +44,7 @@ impl Iommu {
         })
     }
 
-    /// When `bytes` from `address` are translated that are asked for at `now`. Their pages are looked for all at once.
+    /// Returns when all pages of `bytes` from `address` are translated, if they are looked up at `now`, all at once.
     pub(super) fn translate(&mut self, now: Time, address: u64, bytes: u32) -> Time {
         let last = address + u64::from(bytes.max(1) - 1);
         let pages = address >> self.page_bits..=last >> self.page_bits;
@@ -50,7 +54,7 @@ impl Iommu {
     fn look_up(&mut self, now: Time, page: u64) -> Time {
         let translation = match self.held.iter().rposition(|held| held.page == page) {
             Some(place) => self.held.remove(place),
-            None => Translation { page, ready_at: self.walk_for(now) },
+            None => CachedTranslation { page, ready_at: self.start_walk(now) },
         };
         if self.held.len() == self.entries {
             self.held.remove(0);
@@ -59,8 +63,8 @@ impl Iommu {
         translation.ready_at.max(now)
     }
 
-    /// Send the walker that is free first: when it is back.
-    fn walk_for(&mut self, now: Time) -> Time {
+    /// Starts a walk on the walker that is free first, and returns when the walk ends.
+    fn start_walk(&mut self, now: Time) -> Time {
         self.misses += 1;
         let walker = self.walkers.iter_mut().min().expect("a description has a walker");
         *walker = now.max(*walker) + self.walk;
@@ -88,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_costs_a_walk_once_and_again_when_as_many_others_as_entries_have_been_used() {
+    fn least_recently_used_page_is_evicted_and_needs_another_walk() {
         let mut iommu = iommu(2, 5, 4);
         assert_eq!(iommu.translate(at(0), 0, 64), at(269));
         assert_eq!(iommu.translate(at(100), 4095, 1), at(269), "the same walk");
@@ -101,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_walks_as_there_are_walkers_go_on_at_a_time() {
+    fn walks_beyond_the_number_of_walkers_wait_for_a_free_one() {
         let mut iommu = iommu(64, 5, 4);
         let ends: Vec<Time> = (0..6).map(|page| iommu.translate(at(0), page * 4096, 64)).collect();
         assert_eq!(ends[4], at(269));
@@ -109,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn large_pages_reach_farther() {
+    fn large_pages_need_fewer_walks() {
         assert_eq!(iommu(64, 5, 2048).translate(at(0), 0, 1 << 20), at(269));
         let mut small = iommu(64, 5, 4);
         small.translate(at(0), 0, 1 << 20);
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn random_reads_within_the_reach_of_the_cache_miss_no_more_and_beyond_come_at_the_rate_of_the_walkers() {
+    fn random_reads_miss_only_beyond_the_cache_and_then_at_the_rate_of_the_walkers() {
         // Neugebauer et al., SIGCOMM 2018: flat up to 256 KiB; 19.2 M/s of 64 bytes in a window of 64 MiB.
         let misses = |pages: u64| {
             let mut iommu = iommu(64, 5, 4);

@@ -1,105 +1,112 @@
-//! What a burst takes on the wire: packets, bytes, time, credits, acknowledgements.
+//! Sizes and times of bursts on the wire: packets, bytes, wire time, credits, acknowledgements.
 //!
-//! The same few sizes are sent by the million, so what has been measured once is remembered.
+//! Millions of bursts have the same few sizes, so results are cached.
 
 use super::credits::data_credits;
 use super::overhead::{DLLP_BYTES, Overhead};
-use super::rate::{Rate, ack_factor};
+use super::rate::{WireRate, ack_factor};
 use crate::config::{self, LinkAcknowledge};
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet};
 
-/// Largest packet: Max_Payload_Size goes up to 4096 bytes, and a description may give it 64 of header and framing.
+/// Size of the largest packet in bytes: Max_Payload_Size goes up to 4096, and a description may add 64 of header and
+/// framing.
 const PACKET_BYTES_MAX: u32 = 4096 + 64;
 
-/// Measures that are remembered, a power of two.
-const REMEMBERED: usize = 64;
+/// Number of cached measures, a power of two.
+const CACHED: usize = 64;
 
-/// What a burst's packets take, each of them and all together.
+/// Sizes and times of a burst's packets, of each and of all together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measure {
-    /// Packets in the burst.
+    /// Number of packets in the burst.
     pub count: u32,
     /// Data credits of each packet; the last one takes as many.
     pub data_credits: u32,
-    /// Payload of each packet but the last, and of the last; header and framing of each.
+    /// Payload bytes of each packet but the last, payload bytes of the last, and header and framing bytes of each.
     pub payload_each: u32,
     pub payload_last: u32,
     pub header: u32,
     /// Wire time of each packet but the last, and of the last.
     pub each: Span,
     pub last: Span,
-    /// All packets together.
-    pub whole: Load,
+    /// Sum over all packets.
+    pub whole: WireLoad,
 }
 
-/// What packets put on the wires.
+/// WireLoad that packets put on the wires.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Load {
+pub(super) struct WireLoad {
+    /// Payload in bytes.
     pub payload: u32,
-    /// Headers and framing.
+    /// Headers and framing in bytes.
     pub header: u32,
+    /// Wire time of the packets.
     pub time: Span,
-    /// Wire time that the other direction owes for acknowledgements and credits.
+    /// Wire time of ACK and UpdateFC packets that the other direction owes for them.
     pub owed: Span,
-    /// The same, and ACKs for which packets keep the wire themselves (none on a real link).
+    /// Wire time of all acknowledging packets: those owed, and the ACKs for which packets keep the wire themselves
+    /// (none on a real link).
     pub acknowledging: Span,
 }
 
-/// The bursts of a link.
+/// Computes and caches the [`Measure`] of bursts.
 #[derive(Clone, Debug)]
 pub(super) struct Measures {
-    /// Wire time of every size of packet.
+    /// Wire time of a packet, by its size in bytes.
     wire_times: Vec<Span>,
     overhead: Overhead,
-    /// Wire time of the acknowledgements and flow-control updates for one packet, by kind.
+    /// Wire time of the ACK and UpdateFC packets that one packet causes, by kind.
     acknowledge: [Span; 3],
-    accounting: Accounting,
-    remembered: [(Key, Measure); REMEMBERED],
+    simplifications: ModelSimplifications,
+    cached: [(MeasureKey, Measure); CACHED],
 }
 
-/// All that a measure depends on.
+/// Properties of a burst that its measure depends on.
 #[derive(Clone, Copy, Debug, Default)]
-struct Key {
+struct MeasureKey {
     bytes: u32,
     chunk_bytes: u32,
-    /// Direction, kind and whether it is user data, counted from 1.
+    /// Direction, kind and "is user data" as one number, counted from 1.
     sort: u32,
 }
 
-impl Key {
+impl MeasureKey {
     #[inline(always)]
-    fn of(packet: &Packet) -> Key {
+    fn of(packet: &Packet) -> MeasureKey {
         let sort = 1 + packet.kind as u32 + 4 * (packet.direction as u32) + 8 * u32::from(packet.user_data);
-        Key { bytes: packet.bytes, chunk_bytes: packet.chunk_bytes, sort }
+        MeasureKey { bytes: packet.bytes, chunk_bytes: packet.chunk_bytes, sort }
     }
 
-    /// Where its measure is remembered. What follows waits for it, so that few and short steps count.
+    /// Returns the index of the cache entry. Sending waits for it, so that it takes few and short steps.
     #[inline(always)]
-    fn place(self) -> usize {
-        ((self.bytes >> 2) ^ (self.bytes >> 8) ^ (self.sort << 2)) as usize % REMEMBERED
+    fn cache_index(self) -> usize {
+        ((self.bytes >> 2) ^ (self.bytes >> 8) ^ (self.sort << 2)) as usize % CACHED
     }
 
-    /// Whether both are the same. One by one, as they have just been written: read together, the processor would wait until
-    /// both writes are in its cache.
+    /// Compares two keys. Field by field, as they have just been written: if they were read together, the processor
+    /// would wait until both writes are in its cache.
     #[inline(always)]
-    fn is(self, other: Key) -> bool {
+    fn equals(self, other: MeasureKey) -> bool {
         self.bytes == other.bytes && self.chunk_bytes == other.chunk_bytes && self.sort == other.sort
     }
 }
 
-/// What models of a link leave out of the wire or add to it. A real link has none of it.
+/// Simplifications of link models in published papers: what they leave out of the wire or add to it. A real link has
+/// none.
 #[derive(Clone, Copy, Debug)]
-struct Accounting {
+struct ModelSimplifications {
+    /// True if commands and completion entries take wire time for their payload.
     command_payload: bool,
+    /// True if reads of user data take wire time.
     data_requests: bool,
-    /// For how long a packet without user data keeps the wire for its own ACK.
-    awaited: Span,
+    /// Time for which a packet without user data keeps the wire for its own ACK.
+    ack_wait: Span,
 }
 
 impl Measures {
-    /// The bursts of this link.
-    pub(super) fn new(config: &config::Link, rate: &Rate) -> Measures {
+    /// Creates the measures of this link.
+    pub(super) fn new(config: &config::Link, rate: &WireRate) -> Measures {
         let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
@@ -108,43 +115,44 @@ impl Measures {
             wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
             overhead: Overhead::new(config),
             acknowledge: acknowledgements(dllp),
-            accounting: Accounting {
+            simplifications: ModelSimplifications {
                 command_payload: config.command_payload,
                 data_requests: config.data_requests,
-                awaited: if awaits { rate.time(DLLP_BYTES) } else { Span::ZERO },
+                ack_wait: if awaits { rate.time(DLLP_BYTES) } else { Span::ZERO },
             },
-            remembered: [Default::default(); REMEMBERED],
+            cached: [Default::default(); CACHED],
         }
     }
 
-    /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
-    pub(super) fn acknowledgement(&self, kind: Kind) -> Span {
+    /// Returns the wire time of the ACK and UpdateFC packets that one packet of this kind causes in the other
+    /// direction.
+    pub(super) fn acknowledgement_time(&self, kind: Kind) -> Span {
         self.acknowledge[kind as usize]
     }
 
-    /// Wire time of one of the device's packets with this payload of user data.
+    /// Returns the wire time of one of the device's packets with this payload of user data.
     pub(super) fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
     }
 
-    /// What this burst takes.
+    /// Returns the measure of a burst, from the cache if possible.
     #[inline(always)] // Every burst is measured when it is sent.
-    pub(super) fn of(&mut self, packet: &Packet) -> Measure {
-        let key = Key::of(packet);
-        let place = key.place();
-        if !self.remembered[place].0.is(key) {
-            self.remember(place, key, packet);
+    pub(super) fn measure(&mut self, packet: &Packet) -> Measure {
+        let key = MeasureKey::of(packet);
+        let place = key.cache_index();
+        if !self.cached[place].0.equals(key) {
+            self.add_to_cache(place, key, packet);
         }
-        self.remembered[place].1
+        self.cached[place].1
     }
 
     #[cold]
-    fn remember(&mut self, place: usize, key: Key, packet: &Packet) {
-        self.remembered[place] = (key, self.measure(packet));
+    fn add_to_cache(&mut self, place: usize, key: MeasureKey, packet: &Packet) {
+        self.cached[place] = (key, self.compute(packet));
     }
 
-    /// The same, measured anew.
-    pub(super) fn measure(&self, packet: &Packet) -> Measure {
+    /// Computes the measure of a burst without the cache.
+    pub(super) fn compute(&self, packet: &Packet) -> Measure {
         let header = self.overhead.of(packet.direction, packet.kind);
         let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());
         let payload_last = packet.payload_bytes() - payload_each * (count - 1);
@@ -157,53 +165,53 @@ impl Measures {
             header,
             each: time(payload_each),
             last: time(payload_last),
-            whole: Load::default(),
+            whole: WireLoad::default(),
         };
-        let measure = self.as_model(packet, real);
-        let owed = self.acknowledgement(packet.kind) * u64::from(count);
-        let whole = Load {
+        let measure = self.with_simplifications(packet, real);
+        let owed = self.acknowledgement_time(packet.kind) * u64::from(count);
+        let whole = WireLoad {
             payload: measure.payload_each * (count - 1) + measure.payload_last,
             header: measure.header * count,
             time: measure.each * u64::from(count - 1) + measure.last,
             owed,
-            acknowledging: owed + self.awaited(packet) * u64::from(count),
+            acknowledging: owed + self.ack_wait(packet) * u64::from(count),
         };
         Measure { whole, ..measure }
     }
 
-    /// For how long each packet keeps the wire for its own ACK.
-    fn awaited(&self, packet: &Packet) -> Span {
-        if packet.user_data { Span::ZERO } else { self.accounting.awaited }
+    /// Returns the time for which each packet of a burst keeps the wire for its own ACK.
+    fn ack_wait(&self, packet: &Packet) -> Span {
+        if packet.user_data { Span::ZERO } else { self.simplifications.ack_wait }
     }
 
-    /// What the packets of a burst take on the wire of a model.
-    fn as_model(&self, packet: &Packet, mut measure: Measure) -> Measure {
+    /// Applies the simplifications of the link's model to a measure.
+    fn with_simplifications(&self, packet: &Packet, mut measure: Measure) -> Measure {
         let Packet { user_data, kind, .. } = *packet;
-        if user_data && kind == Kind::MemoryRead && !self.accounting.data_requests {
+        if user_data && kind == Kind::MemoryRead && !self.simplifications.data_requests {
             (measure.header, measure.each, measure.last) = (0, Span::ZERO, Span::ZERO);
         }
-        if !user_data && !self.accounting.command_payload {
+        if !user_data && !self.simplifications.command_payload {
             (measure.payload_each, measure.payload_last) = (0, 0);
             measure.each = self.wire_times[measure.header as usize];
             measure.last = measure.each;
         }
-        measure.each += self.awaited(packet);
-        measure.last += self.awaited(packet);
+        measure.each += self.ack_wait(packet);
+        measure.last += self.ack_wait(packet);
         measure
     }
 }
 
 impl Measure {
-    /// One packet of several, packet by packet.
-    pub(super) fn one(&self, is_last: bool) -> Load {
+    /// Returns the load of one packet of a burst whose packets arrive one by one.
+    pub(super) fn packet_load(&self, is_last: bool) -> WireLoad {
         let count = u64::from(self.count);
         let (payload, time) = if is_last { (self.payload_last, self.last) } else { (self.payload_each, self.each) };
-        let Load { owed, acknowledging, .. } = self.whole;
-        Load { payload, header: self.header, time, owed: owed / count, acknowledging: acknowledging / count }
+        let WireLoad { owed, acknowledging, .. } = self.whole;
+        WireLoad { payload, header: self.header, time, owed: owed / count, acknowledging: acknowledging / count }
     }
 }
 
-/// What a packet of each kind is answered with: an acknowledgement, and a flow-control update unless credits are
+/// Returns the wire time of the packets that acknowledge a packet, by kind: an ACK, and an UpdateFC unless credits are
 /// infinite, as they are for completions.
 fn acknowledgements(dllp: Span) -> [Span; 3] {
     [Kind::MemoryWrite, Kind::MemoryRead, Kind::Completion].map(|kind| match kind {

@@ -1,19 +1,24 @@
-//! The PCI Express link: packets in, the same packets out at the other end when they have arrived there.
+//! PCI Express link: takes packets in at one end, and delivers the same packets at the other end when they have
+//! arrived.
 //!
-//! The link owes its callers: every byte of every packet on the wire (headers, framing, acknowledgements, flow
-//! control, skip ordered sets), first-in first-out order within a class, credits that never go negative, and one
-//! arrival for each burst (for each packet in packet granularity). It knows nothing of protocols. Its upper end is the
-//! root complex.
+//! The link accounts for every byte of every packet on the wire (headers, framing, acknowledgements, flow control, skip
+//! ordered sets). It keeps first-in first-out order within a class, never makes a credit count negative, and reports
+//! one arrival for each burst (for each packet in packet granularity). It knows nothing of protocols. Its upper end is
+//! the root complex.
+//!
+//! A *burst* is the packets of one write, read or completion; a *train* is a part of a burst that is sent without a
+//! gap. [`data_link`] arbitrates for the wires, [`credits`] and [`errors`] hold packets back, [`wire`] is the queue of
+//! one direction, [`measure`] knows sizes and times.
 
-mod arrivals;
-mod beyond;
+mod attachments;
+mod burst;
 mod bursts;
 pub mod credits;
+mod data_link;
+mod delivery;
 mod dma;
 mod errors;
-mod flight;
 mod iommu;
-mod lanes;
 mod measure;
 pub mod overhead;
 pub mod rate;
@@ -29,102 +34,110 @@ use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, PacketId, Token};
-use beyond::Beyond;
+use attachments::Attachments;
+pub use burst::Burst;
 pub use bursts::Bursts;
-use dma::Ends;
-pub use flight::InFlight;
-use lanes::Lanes;
+use data_link::DataLink;
+use dma::LinkParts;
 
-/// Packets that have reached the other end.
+/// Packets of one burst that have reached the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
+    /// Burst that the packets belong to.
     pub packet: PacketId,
-    /// The first of them in its burst, and how many.
+    /// Number of the first of these packets within the burst.
     pub first: u32,
+    /// Number of packets.
     pub count: u32,
 }
 
-/// The link with what is on it.
+/// Link with all bursts that are in flight on it.
 #[derive(Clone, Debug)]
 pub struct Link {
+    /// Bursts in flight.
     pub bursts: Bursts,
-    lanes: Lanes,
-    /// What packets meet before and behind the lanes, if there is anything.
-    beyond: Option<Box<Beyond>>,
+    data_link: DataLink,
+    /// DMA engine and switch, if the link has any.
+    attachments: Option<Box<Attachments>>,
 }
 
-/// Times and rates are asked of the lanes.
+/// Makes the times and rates of the data link layer readable through the link.
 impl Deref for Link {
-    type Target = Lanes;
-    fn deref(&self) -> &Lanes {
-        &self.lanes
+    type Target = DataLink;
+    fn deref(&self) -> &DataLink {
+        &self.data_link
     }
 }
 
 impl Link {
-    /// A link whose root complex accepts posted writes at one every `root_accept`, and has each in memory `settle` after
-    /// its arrival.
+    /// Creates a link whose root complex accepts a posted write every `root_accept`, and has each in memory `settle`
+    /// after its arrival.
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Link {
-        Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed), beyond: None }
+        Link {
+            bursts: Bursts::default(),
+            data_link: DataLink::new(config, root_accept, settle, seed),
+            attachments: None,
+        }
     }
 
-    /// The same with a device whose user data go through this engine.
+    /// Returns this link with a device whose user data goes through the DMA engine `dma`.
     pub fn with_dma(self, dma: &config::Dma, config: &config::Link) -> Link {
-        Link { beyond: self.beyond.unwrap_or_default().dma(dma, config), ..self }
+        Link { attachments: self.attachments.unwrap_or_default().with_dma(dma, config), ..self }
     }
 
-    /// The same with a switch at its upper end, if there are any, which takes [what comes](Self::take_coming) to it.
+    /// Returns this link with a switch at its upper end, if `config` has one. Packets that come to the switch are
+    /// collected by [`take_coming`](Self::take_coming).
     pub fn with_switch(self, config: &config::Switch) -> Link {
         if !config.is_there() {
             return self;
         }
-        Link { beyond: Some(self.beyond.unwrap_or_default().switch()), ..self }
+        Link { attachments: Some(self.attachments.unwrap_or_default().with_switch()), ..self }
     }
 
-    /// The same with memory so much farther away than the port at its upper end, which gives credits back.
+    /// Returns this link with `way` more between the port at its upper end, which returns credits, and the memory.
     pub fn farther(self, way: Span) -> Link {
-        Link { lanes: self.lanes.farther(way), ..self }
+        Link { data_link: self.data_link.farther(way), ..self }
     }
 
-    /// The same with packets that faults corrupt.
+    /// Returns this link with fault rules that corrupt packets.
     pub fn with_faults(self, faults: &[config::Fault], seed: u64) -> Link {
-        Link { lanes: self.lanes.with_faults(faults, seed), ..self }
+        Link { data_link: self.data_link.with_faults(faults, seed), ..self }
     }
 
-    /// Faults corrupt packets from now on.
+    /// Adds fault rules that corrupt packets from now on.
     pub fn add_faults(&mut self, rules: &[Rule]) {
-        self.lanes.add_faults(rules);
+        self.data_link.add_faults(rules);
     }
 
-    /// A fault of packets is over.
+    /// Removes the rule of a packet fault that has ended.
     pub fn remove_fault(&mut self, fault: &config::Fault) {
-        self.lanes.remove_fault(fault);
+        self.data_link.remove_fault(fault);
     }
 
-    /// Credits do not come back: see [`Lanes::starve`].
+    /// Makes the receivers of one direction return no credits before `until`: see [`DataLink::starve`].
     pub fn starve(&mut self, now: Time, direction: Direction, until: Time) {
-        self.lanes.starve(now, direction, until);
+        self.data_link.starve(now, direction, until);
     }
 
-    /// Everything that is under way is gone.
+    /// Drops everything that is in flight, as after a loss of power.
     pub fn clear(&mut self, now: Time, dma: &config::Dma, config: &config::Link) {
         self.bursts = Bursts::default();
-        self.lanes.clear(now);
-        self.beyond = self.beyond.take().and_then(|beyond| beyond.dma(dma, config));
+        self.data_link.clear(now);
+        self.attachments = self.attachments.take().and_then(|attachments| attachments.with_dma(dma, config));
     }
 
-    /// The link is trained anew: see [`Lanes::retrain`].
+    /// Retrains the link to another width or rate: see [`DataLink::retrain`].
     pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span) {
-        self.lanes.retrain(now, config, outage, &mut self.bursts);
+        self.data_link.retrain(now, config, outage, &mut self.bursts);
     }
 
-    /// When all bursts that have been given to one direction so far will have left, if nothing else delays them: what the
-    /// sender knows of its own queue.
+    /// Returns when all bursts that have been given to one direction so far will have left, if nothing else delays
+    /// them: what the sender knows of its own queue.
     pub fn drained_at(&self, now: Time, direction: Direction) -> Time {
-        self.lanes.drained_at(now, direction, &self.bursts)
+        self.data_link.drained_at(now, direction, &self.bursts)
     }
 
-    /// Send a burst, now.
+    /// Sends a burst now.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet, shared: &mut Shared) {
         let id = self.bursts.occupy();
@@ -132,22 +145,22 @@ impl Link {
         self.send_on(shared.scheduler.now(), id, shared);
     }
 
-    /// Send a posted write of a few bytes, now.
+    /// Sends a posted write of a few bytes now.
     #[inline(always)]
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
         let bytes = payload.len() as u32;
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
     }
 
-    /// Send an interrupt message, now; the context of `token` is its vector, and what is written (PCI Express Base
-    /// Specification 6.0, section 6.1.4).
+    /// Sends an interrupt message now. The context of `token` is its vector, and the data that is written (PCI Express
+    /// Base Specification 6.0, section 6.1.4).
     pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
         let data = token.context.to_le_bytes();
         let message = Packet::write(Direction::Up, MSI_BASE, data.len() as u32, data.len() as u32, token);
         self.send_with(Packet { interrupt: true, ..message }, &data, shared);
     }
 
-    /// Send a packet with these few bytes, now.
+    /// Sends a packet with these few payload bytes now.
     #[inline(always)] // How many they are is known where they are sent.
     pub fn send_with(&mut self, packet: Packet, payload: &[u8], shared: &mut Shared) {
         let id = self.bursts.occupy();
@@ -156,67 +169,74 @@ impl Link {
         self.send_on(shared.scheduler.now(), id, shared);
     }
 
-    /// Send a burst that is in the table already.
+    /// Sends a burst that is in the table of bursts.
     #[inline(always)] // Most links have nothing beside the lanes, and a look is all that it takes.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
-        if self.beyond.is_some() && self.is_taken(now, id, shared) {
+        if self.attachments.is_some() && self.divert_sent(now, id, shared) {
             return;
         }
-        self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
+        self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// Whether something before the lanes takes a burst, and sends it on later.
+    /// Offers a burst that is being sent to the DMA engine and the switch. Returns true if one took it, and will send
+    /// it on later.
     #[cold]
     #[inline(never)]
-    fn is_taken(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> bool {
-        let Link { bursts, lanes, beyond } = self;
-        beyond.as_mut().is_some_and(|beyond| beyond.takes_sent(now, id, &mut Ends { bursts, lanes, shared }))
+    fn divert_sent(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> bool {
+        let Link { bursts, data_link, attachments } = self;
+        attachments
+            .as_mut()
+            .is_some_and(|attachments| attachments.divert_sent(now, id, &mut LinkParts { bursts, data_link, shared }))
     }
 
-    /// Whether something behind them takes packets that are through the lanes.
+    /// Offers packets that have crossed the wires to the switch and the DMA engine. Returns true if one took them.
     #[cold]
     #[inline(never)]
-    fn is_kept(&mut self, now: Time, arrival: Arrival, shared: &mut Shared) -> bool {
-        let Link { bursts, lanes, beyond } = self;
-        beyond.as_mut().is_some_and(|beyond| beyond.takes_arrived(now, arrival, &mut Ends { bursts, lanes, shared }))
+    fn divert_arrived(&mut self, now: Time, arrival: Arrival, shared: &mut Shared) -> bool {
+        let Link { bursts, data_link, attachments } = self;
+        attachments.as_mut().is_some_and(|attachments| {
+            attachments.divert_arrived(now, arrival, &mut LinkParts { bursts, data_link, shared })
+        })
     }
 
-    /// Packets that have come to the switch from the device or are about to leave the root port for it, since they were last
-    /// asked for.
+    /// Removes and returns the packets that have come to the switch from the device, or from the root port on their way
+    /// to the device.
     pub fn take_coming(&mut self) -> Vec<Arrival> {
-        self.beyond.as_mut().map(|beyond| beyond.take_coming()).unwrap_or_default()
+        self.attachments.as_mut().map(|attachments| attachments.take_coming()).unwrap_or_default()
     }
 
-    /// A burst for the device is at the switch.
-    pub fn go_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
-        self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
+    /// Sends a burst for the device on from the switch.
+    pub fn send_from_switch(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
+        self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// The timer of a wire has fired.
+    /// Handles the timer of a wire.
     pub fn on_wire(&mut self, now: Time, wire: usize, shared: &mut Shared) {
-        self.lanes.on_wire(now, wire, &mut self.bursts, &mut shared.scheduler);
+        self.data_link.on_wire(now, wire, &mut self.bursts, &mut shared.scheduler);
     }
 
-    /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
+    /// Handles the event of an arrival. Returns the packets that have arrived; `None` if they arrive later, or if the
+    /// DMA engine or the switch took them.
     #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
         let Shared { scheduler, requests, .. } = shared;
-        let arrival = self.lanes.on_arrival(now, id, &mut self.bursts, scheduler, requests)?;
-        if self.beyond.is_some() && self.is_kept(now, arrival, shared) {
+        let arrival = self.data_link.on_arrival(now, id, &mut self.bursts, scheduler, requests)?;
+        if self.attachments.is_some() && self.divert_arrived(now, arrival, shared) {
             return None;
         }
         Some(arrival)
     }
 
-    /// The device's DMA engine is done with a step of a burst: what has arrived at the device by that, if anything.
+    /// Continues the DMA engine after a step of a burst. Returns the transfer that has arrived at the device by that,
+    /// if any.
     pub fn on_dma(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
-        let Link { bursts, lanes, beyond } = self;
-        beyond.as_mut()?.dma.as_mut()?.on_step(now, id, &mut Ends { bursts, lanes, shared })
+        let Link { bursts, data_link, attachments } = self;
+        attachments.as_mut()?.dma.as_mut()?.on_step(now, id, &mut LinkParts { bursts, data_link, shared })
     }
 
-    /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,
-    /// until `until`.
+    /// Makes the receiver of `direction` hold the posted packets that arrived from `arrived` on, and with them their
+    /// credits, until `until`.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
-        self.lanes.hold_posted(direction, arrived, until);
+        self.data_link.hold_posted(direction, arrived, until);
     }
 }

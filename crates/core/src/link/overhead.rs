@@ -1,11 +1,11 @@
-//! Bytes around payloads: headers, framing, data-link packets.
+//! Bytes around payloads: packet headers, framing, data link layer packets.
 
 use crate::config;
 use crate::tlp::{Direction, Kind};
 
 /// Physical framing and data-link bytes around each packet up to generation 5: STP or STP token, sequence
 /// number, LCRC, END (PCI Express Base Specification 6.0, sections 3.6.2 and 4.2). In flit mode (generation 6)
-/// the flit carries them, at the cost that [`super::rate::Rate`] takes off the raw rate.
+/// the flit carries them, at the cost that [`super::rate::WireRate`] takes off the raw rate.
 pub const FRAMING_BYTES: u32 = 8;
 
 /// Header of a completion: 3 double words (section 2.2.9).
@@ -14,16 +14,16 @@ const COMPLETION_HEADER_BYTES: u32 = 12;
 /// One data-link layer packet: ACK, NAK or UpdateFC with its framing (section 3.5).
 pub const DLLP_BYTES: u32 = 8;
 
-/// Bytes that each packet needs beside its payload.
+/// Header and framing bytes of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
-    /// By direction and kind.
+    /// Bytes by direction and kind of packet.
     bytes: [[u32; 3]; 2],
 }
 
 impl Overhead {
-    /// Overheads on this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for completions, unless
-    /// the description has its own.
+    /// Computes the overheads of this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for
+    /// completions, unless the description sets its own.
     pub fn new(link: &config::Link) -> Overhead {
         let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
         let request = framing + if link.address_bits == 64 { 16 } else { 12 };
@@ -34,7 +34,7 @@ impl Overhead {
         Overhead { bytes: [[write, read, completion], [doorbell, read, completion]] }
     }
 
-    /// Header and framing of one packet.
+    /// Returns the header and framing bytes of one packet.
     pub fn of(&self, direction: Direction, kind: Kind) -> u32 {
         self.bytes[direction as usize][kind as usize]
     }

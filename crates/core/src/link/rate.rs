@@ -1,4 +1,4 @@
-//! How long bytes take on the wire.
+//! Raw rate of the wire: the time that bytes take on it.
 
 use crate::config;
 use crate::time::Span;
@@ -6,25 +6,26 @@ use crate::time::Span;
 /// Symbols between skip ordered sets and symbols in each, generations 1 and 2: the longest interval that the
 /// specification allows (PCI Express Base Specification 6.0, section 4.2.7.3).
 const SKIP_8B10B: (u64, u64) = (1538, 4);
-/// The same in blocks, generation 3 and later: one block in at most 375 (section 4.2.7.4).
+/// Blocks between skip ordered sets and blocks in each, generation 3 and later: one block in at most 375 (section
+/// 4.2.7.4).
 const SKIP_128B130B: (u64, u64) = (375, 1);
 /// Bytes of a flit, and those of them that carry packets (section 4.2.3.4: 6 B of DLLP, 8 B of CRC, 6 B of FEC).
 const FLIT: (u64, u64) = (256, 236);
 
-/// Wire time of a byte as an exact fraction of picoseconds.
+/// Wire time of one byte as an exact fraction of picoseconds: `ps / bytes`.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub struct WireRate {
     ps: u64,
     bytes: u64,
 }
 
-impl Rate {
-    /// The rate of this link with its encoding, and its skip ordered sets if they count, taken off.
-    pub fn new(link: &config::Link) -> Rate {
+impl WireRate {
+    /// Computes the rate of this link after its encoding, and after its skip ordered sets if they count.
+    pub fn new(link: &config::Link) -> WireRate {
         let lanes = u64::from(link.lanes);
-        // Picoseconds that a lane takes for so many bytes, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
+        // Picoseconds that one lane takes for `bytes`, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
         let (ps, bytes) = match link.generation {
-            // The description's own rate, to a part in 10^9 and better.
+            // The description's own rate, exact to a part in 10^9.
             _ if link.lane_bytes_per_ns > 0.0 => ((1e9 / link.lane_bytes_per_ns).round() as u64, 1_000_000),
             1 => (4_000, 1),
             2 => (2_000, 1),
@@ -36,22 +37,23 @@ impl Rate {
             (true, 1 | 2) => SKIP_8B10B,
             (true, _) => SKIP_128B130B,
         };
-        Rate { ps: ps * (every + skip), bytes: bytes * lanes * every }
+        WireRate { ps: ps * (every + skip), bytes: bytes * lanes * every }
     }
 
-    /// Time that `bytes` take, rounded up to a picosecond.
+    /// Returns the time that `bytes` take, rounded up to a picosecond.
     pub fn time(&self, bytes: u32) -> Span {
         Span::from_ps((u64::from(bytes) * self.ps).div_ceil(self.bytes))
     }
 
-    /// Bytes per nanosecond.
+    /// Returns the rate in bytes per nanosecond.
     pub fn bytes_per_ns(&self) -> f64 {
         self.bytes as f64 * 1e3 / self.ps as f64
     }
 }
 
-/// Packets that one ACK acknowledges on a busy link: the AckFactor of tables 3-7 and 3-8 of the PCI Express Base
-/// Specification (4.0, section 3.6.3.1) by width and payload size; UpdateFC packets keep the same pace.
+/// Returns the number of packets that one ACK acknowledges on a busy link: the AckFactor of tables 3-7 and 3-8 of the
+/// PCI Express Base Specification (4.0, section 3.6.3.1) by width and payload size. UpdateFC packets keep the same
+/// pace.
 pub fn ack_factor(lanes: u8, max_payload_bytes: u32) -> f64 {
     match (max_payload_bytes, lanes) {
         (128 | 256, ..=4) => 1.4,
@@ -67,17 +69,17 @@ pub fn ack_factor(lanes: u8, max_payload_bytes: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn rate(generation: u8, lanes: u8, skip_ordered_sets: bool) -> Rate {
-        Rate::new(&config::Link { generation, lanes, skip_ordered_sets, ..Default::default() })
+    fn rate(generation: u8, lanes: u8, skip_ordered_sets: bool) -> WireRate {
+        WireRate::new(&config::Link { generation, lanes, skip_ordered_sets, ..Default::default() })
     }
 
     #[test]
-    fn a_128_byte_write_takes_76_ns_on_generation_2_x4() {
+    fn write_of_128_bytes_takes_76_ns_on_generation_2_x4() {
         assert_eq!(rate(2, 4, false).time(152), Span::from_ns(76));
     }
 
     #[test]
-    fn each_generation_has_its_rate() {
+    fn generations_1_to_6_have_the_rates_of_the_specification() {
         let rates = [0.25, 0.5, 0.984_615, 1.969_231, 3.938_462, 7.375];
         for (generation, expected) in (1..=6).zip(rates) {
             let found = rate(generation, 1, false).bytes_per_ns();

@@ -1,7 +1,13 @@
-//! The root complex and the memory behind it, or a peer's memory in its place: answers the device's reads, lets its writes settle.
+//! Root complex with the memory behind it (or a peer's memory in its place): completes the device's reads, and puts its
+//! writes into memory.
 //!
-//! Owes the device: writes settle in order unless they carry the relaxed ordering attribute, and a read sees every
-//! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
+//! Writes reach memory in order unless they carry the relaxed ordering attribute, and a read sees every strictly
+//! ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
+//!
+//! ```text
+//!     write  arrival -> translation -> write latency -> settled (in memory), in order
+//!     read   arrival -> wait until earlier writes settled -> look (memory sampled) -> read latency -> completion
+//! ```
 
 use super::iommu::Iommu;
 use super::{Arrival, Link};
@@ -13,35 +19,36 @@ use crate::time::{Span, Time};
 use crate::tlp::PacketId;
 use crate::tlp::{Direction, Kind, Packet};
 
-/// Part of host memory, where its placement puts it.
+/// Latencies of one region of host memory, which depend on its placement.
 #[derive(Clone, Copy, Debug)]
-struct Region {
+struct HostRegion {
     read: Span,
     write: Span,
     refresh: Span,
 }
 
-/// The root complex.
+/// Root complex with its memory regions, IOMMU and ordering state.
 #[derive(Clone, Debug)]
 pub struct RootComplex {
-    /// Rings and commands, and user data.
-    regions: [Region; 2],
+    /// HostRegion of queues and commands, and region of user data.
+    regions: [HostRegion; 2],
     iommu: Option<Iommu>,
     refresh_interval: Span,
     late_write: Span,
     late_write_ratio: f64,
     completion_bytes: u32,
     seed: u64,
-    /// Every strictly ordered write so far is in memory by then.
+    /// Time at which every strictly ordered write so far is in memory.
     settled_until: Time,
-    /// How long the device's reads have kept the package awake, and since when the last of them does.
+    /// Time after a read until the processor package sleeps again; the total time that reads have kept it awake; and
+    /// when the last such period ends.
     package_sleep: Span,
     awake: Span,
     awake_until: Time,
 }
 
-impl Region {
-    fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> Region {
+impl HostRegion {
+    fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> HostRegion {
         let remote = if placement.is_remote() { config.remote } else { Span::ZERO };
         let (read, refresh) = match placement.on_socket(false) {
             Placement::Dram => (config.dram_read, config.refresh),
@@ -49,12 +56,12 @@ impl Region {
             Placement::Core => (config.core_read.scale(uncore_ratio), Span::ZERO),
             _ => (config.cache_read.scale(uncore_ratio), Span::ZERO),
         };
-        Region { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }
+        HostRegion { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }
     }
 }
 
 impl RootComplex {
-    /// The root complex of this host. The cache's latency scales with the clock that it runs at.
+    /// Creates the root complex of this host. Cache latencies scale with the uncore clock.
     pub fn new(
         config: &config::RootComplex,
         link: &config::Link,
@@ -67,7 +74,8 @@ impl RootComplex {
             false => 1.0,
         };
         RootComplex {
-            regions: [config.placement, config.data_placement].map(|place| Region::new(config, place, uncore_ratio)),
+            regions: [config.placement, config.data_placement]
+                .map(|place| HostRegion::new(config, place, uncore_ratio)),
             iommu: Iommu::of(config),
             refresh_interval: config.refresh_interval,
             late_write: config.late_write,
@@ -81,62 +89,62 @@ impl RootComplex {
         }
     }
 
-    /// The same with what the memory of a peer holds there. What a drive has written first is taken to be in memory first,
-    /// wherever each lies.
+    /// Returns this root complex with a peer's memory in place of the regions that the peer holds. A drive's earlier
+    /// writes are taken to be in memory first, wherever each of them lies.
     pub fn with_peer(mut self, config: &config::Peer) -> RootComplex {
-        let memory = Region { read: config.read, write: config.write, refresh: Span::ZERO };
+        let memory = HostRegion { read: config.read, write: config.write, refresh: Span::ZERO };
         for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {
             self.regions[usize::from(user_data)] = memory;
         }
         self
     }
 
-    /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.
-    pub fn settle(&self) -> Option<Span> {
+    /// Returns the time from the arrival of a posted write to its being in memory; `None` if that differs from write to
+    /// write.
+    pub fn settle_time(&self) -> Option<Span> {
         let [rings, data] = self.regions;
         let alike = self.late_write_ratio == 0.0 && self.iommu.is_none() && rings.write == data.write;
         alike.then_some(rings.write)
     }
 
-    /// From the arrival of a read of rings and commands to its answer, once it is translated.
+    /// Returns the time from the arrival of a read of queues or commands to its completion, without translation.
     pub fn read_latency(&self) -> Span {
         self.region(false).read
     }
 
-    /// The same for user data.
+    /// Returns the time from the arrival of a read of user data to its completion, without translation.
     pub fn data_read_latency(&self) -> Span {
         self.region(true).read
     }
 
-    /// From a write's arrival to its data being visible, if it is neither late nor translated; the least if that depends
-    /// on what it writes.
+    /// Returns the least time from a write's arrival to its data being visible, if it is neither late nor translated.
     pub fn write_latency(&self) -> Span {
         let [rings, data] = self.regions;
         rings.write.min(data.write)
     }
 
-    /// Walks of the page table so far.
+    /// Returns the number of page-table walks so far.
     pub fn walks(&self) -> u64 {
         self.iommu.as_ref().map_or(0, |iommu| iommu.misses)
     }
 
-    fn region(&self, user_data: bool) -> Region {
+    fn region(&self, user_data: bool) -> HostRegion {
         self.regions[usize::from(user_data)]
     }
 
-    /// Share of the time up to `now` in which the device's reads kept the package awake.
+    /// Returns the share of the time up to `now` in which the device's reads kept the package awake.
     pub fn awake_share(&self, now: Time) -> f64 {
         let awake = self.awake - self.awake_until.since(now);
         if now == Time::ZERO { 0.0 } else { awake.as_ps() as f64 / now.as_ps() as f64 }
     }
 
-    /// Packets from the device have arrived.
+    /// Handles packets from the device that have arrived.
     #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         match link.bursts[arrival.packet].packet.kind {
             Kind::MemoryWrite => self.on_write(now, arrival, link, shared),
             Kind::MemoryRead => self.on_read(now, arrival, link, shared),
-            // The answer to a processor's read has pushed the writes before it into memory.
+            // The completion of a processor's read has pushed the writes before it into memory.
             Kind::Completion => {
                 let settled_until = self.settled_until.max(link.bursts[arrival.packet].posted_until());
                 shared.scheduler.at(settled_until.max(now), Event::Settle(arrival.packet));
@@ -144,27 +152,27 @@ impl RootComplex {
         }
     }
 
-    /// Posted writes settle in memory: all at once, or one by one where some may be late. Where all take the same time,
-    /// the link hands them over settled instead.
+    /// Schedules when posted writes are in memory: all at once, or one by one where some may be late. Where all take
+    /// the same time, the link delivers them when they are in memory, and this is not called.
     fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         let flight = &link.bursts[arrival.packet];
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
         let first_bytes = u64::from(arrival.first) * u64::from(flight.packet.chunk_bytes);
         let bytes = arrival.count.saturating_mul(flight.packet.chunk_bytes).min(flight.packet.bytes);
         let write = self.region(flight.packet.user_data).write;
-        let translation = self.translation(now, flight.packet.address + first_bytes, bytes);
+        let translation = self.translation_time(now, flight.packet.address + first_bytes, bytes);
         if self.late_write_ratio == 0.0 {
             let event = match arrival.count == flight.count() {
                 true => Event::Settle(arrival.packet),
                 false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
             };
-            return shared.scheduler.at(self.settle_at(now + write + translation, relaxed), event);
+            return shared.scheduler.at(self.ordered_settle_time(now + write + translation, relaxed), event);
         }
         for place in 0..arrival.count {
             let arrived = now - each * u64::from(arrival.count - 1 - place);
             let index = arrival.first + place;
-            let late = self.late(serial, index);
-            let at = self.settle_at(arrived + write + translation + late, relaxed);
+            let late = self.late_delay(serial, index);
+            let at = self.ordered_settle_time(arrived + write + translation + late, relaxed);
             if !relaxed && at > arrived + write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
@@ -172,8 +180,8 @@ impl RootComplex {
         }
     }
 
-    /// When a write that could settle at `at` does, given its ordering.
-    fn settle_at(&mut self, at: Time, relaxed: bool) -> Time {
+    /// Returns when a write is in memory that could be at `at`, given its ordering.
+    fn ordered_settle_time(&mut self, at: Time, relaxed: bool) -> Time {
         if relaxed {
             return at;
         }
@@ -181,7 +189,8 @@ impl RootComplex {
         self.settled_until
     }
 
-    /// Packets of a write have settled: its bytes are in memory. True if they were the last of their burst.
+    /// Handles packets of a write that are in memory now: copies their bytes. Returns true if they were the last of
+    /// their burst.
     #[inline(always)]
     pub fn on_settle(
         &mut self,
@@ -195,7 +204,7 @@ impl RootComplex {
         flight.settled += count;
         let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
         if flight.packet.kind == Kind::Completion {
-            // It goes to a processor's register.
+            // The data goes to a processor's register.
         } else if !user_data {
             link.bursts.store(packet, address, bytes, &mut shared.memory);
         } else if let Some(data) = &mut shared.data {
@@ -204,11 +213,11 @@ impl RootComplex {
         last
     }
 
-    /// The device reads. Once all requests of the burst are in, memory is looked at, unless writes before them have yet
-    /// to settle: a read does not pass a write.
+    /// Handles a read of the device. Once all packets of the burst are in, memory is read, unless earlier writes have
+    /// yet to settle: a read does not pass a write.
     #[inline(always)] // Every read of the device comes this way, and from one place.
     fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
-        self.stay_awake(now);
+        self.keep_awake(now);
         let flight = &mut link.bursts[arrival.packet];
         if flight.first_arrival == Time::NEVER {
             flight.first_arrival = now - flight.each() * u64::from(arrival.count - 1);
@@ -224,13 +233,14 @@ impl RootComplex {
         self.on_look(now, arrival.packet, link, shared);
     }
 
-    /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
+    /// Reads memory now, and schedules the completion after the latency of the access, which the first packet has
+    /// started.
     #[inline(always)]
     pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
         let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
         let region = self.region(packet.user_data);
-        let translation = self.translation(now, packet.address, packet.bytes);
-        let latency = region.read + translation + self.refreshing(serial, region.refresh);
+        let translation = self.translation_time(now, packet.address, packet.bytes);
+        let latency = region.read + translation + self.refresh_wait(serial, region.refresh);
         let flight = &mut link.bursts[id];
         flight.packet.sampled_at = now;
         let at = (flight.first_arrival + latency).max(now);
@@ -241,7 +251,7 @@ impl RootComplex {
         shared.scheduler.at(at, Event::Answer(id));
     }
 
-    /// The access is done: the read turns around as a burst of completions.
+    /// Sends the completions of a read whose memory access has ended.
     pub fn on_answer(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
         let packet = &mut link.bursts[id].packet;
         packet.kind = Kind::Completion;
@@ -250,20 +260,20 @@ impl RootComplex {
         link.send_on(now, id, shared);
     }
 
-    fn stay_awake(&mut self, now: Time) {
+    fn keep_awake(&mut self, now: Time) {
         let until = now + self.package_sleep;
         self.awake += until.since(self.awake_until.max(now));
         self.awake_until = until;
     }
 
-    /// How long the translation of an address takes.
-    fn translation(&mut self, now: Time, address: u64, bytes: u32) -> Span {
+    /// Returns the time that the translation of an address takes.
+    fn translation_time(&mut self, now: Time, address: u64, bytes: u32) -> Span {
         self.iommu.as_mut().map_or(Span::ZERO, |iommu| iommu.translate(now, address, bytes).since(now))
     }
 
-    /// What is left of a refresh that a read from DRAM meets. Its rank is anywhere between two of them. Drawn from the
-    /// packet's serial number, so that it does not depend on what else is under way.
-    fn refreshing(&self, serial: u64, refresh: Span) -> Span {
+    /// Returns the rest of a DRAM refresh that a read meets. The phase of the refresh is drawn from the packet's serial
+    /// number, so that it does not depend on other packets.
+    fn refresh_wait(&self, serial: u64, refresh: Span) -> Span {
         if refresh.is_zero() {
             return Span::ZERO;
         }
@@ -271,7 +281,7 @@ impl RootComplex {
         if since < refresh { refresh - since } else { Span::ZERO }
     }
 
-    fn late(&self, serial: u64, index: u32) -> Span {
+    fn late_delay(&self, serial: u64, index: u32) -> Span {
         match self.draw(serial, index, 2) < self.late_write_ratio {
             true => self.late_write,
             false => Span::ZERO,

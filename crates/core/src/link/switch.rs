@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::Arrival;
 use super::measure::Measures;
-use super::rate::Rate;
+use super::rate::WireRate;
 use crate::config::{self, Granularity};
 use crate::scheduler::{Event, Scheduler};
 use crate::table::Table;
@@ -246,7 +246,7 @@ impl Switches {
         let to_peer = self.holds.has(packet.user_data);
         let ways = self.ways_of(coming.drive, to_peer);
         let port = if to_peer { &mut self.peer } else { &mut self.uplink };
-        let measure = port.measures.of(packet);
+        let measure = port.measures.compute(packet);
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
         let last_on_wire = if has_last { measure.last } else { measure.each };
@@ -403,7 +403,7 @@ impl Switches {
 
 impl Port {
     fn new(link: &config::Link, accept: Span) -> Port {
-        Port { measures: Measures::new(link, &Rate::new(link)), accept }
+        Port { measures: Measures::new(link, &WireRate::new(link)), accept }
     }
 
     /// For how long a packet keeps the wire: where the other end takes longer to accept it than the wire to carry it, credits

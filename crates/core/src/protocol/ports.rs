@@ -64,7 +64,7 @@ pub(super) fn start_read(
     ports: &mut Ports,
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
-    let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+    let start = ports.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
     ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, start]);
     start
 }

@@ -3,7 +3,7 @@
 use crate::common::{self, assert_exact, close, counter, drive, figures, reads, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::{Drive, Interface};
-use phaselink_core::link::rate::Rate;
+use phaselink_core::link::rate::WireRate;
 use phaselink_core::predict::predict;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
@@ -25,7 +25,7 @@ fn calm(name: &str, more: &[&str]) -> Drive {
 
 /// From the AFU's command to the answer of the host, in the PSL and on the link.
 fn exchange(drive: &Drive, answer_bytes: u32) -> Span {
-    let rate = Rate::new(&drive.link);
+    let rate = WireRate::new(&drive.link);
     drive.capi.psl
         + rate.time(24)
         + drive.link.one_way * 2
@@ -35,7 +35,7 @@ fn exchange(drive: &Drive, answer_bytes: u32) -> Span {
 
 /// From the thread's first instruction to the parsed command, and from the status in the PSL to the thread's knowledge.
 fn around(drive: &Drive) -> Span {
-    let rate = Rate::new(&drive.link);
+    let rate = WireRate::new(&drive.link);
     let down = drive.capi.fill + drive.host.mmio_write + rate.time(28) + drive.link.one_way;
     let up = drive.capi.psl + rate.time(32) + drive.link.one_way + drive.root_complex.write + drive.host.poll;
     down + exchange(drive, 128) + drive.capi.parse + up

@@ -3,7 +3,7 @@
 use crate::common::{assert_exact, close, counter, drive, figures, jobs, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
-use phaselink_core::link::rate::Rate;
+use phaselink_core::link::rate::WireRate;
 use phaselink_core::predict::predict;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
@@ -28,7 +28,7 @@ fn latency(drive: &Drive, job: &str) -> Span {
 
 /// A line's way to the device and back, in messages of so many bytes, without memory.
 fn exchange(drive: &Drive, down_bytes: u32, up_bytes: u32) -> Span {
-    let rate = Rate::new(&drive.link);
+    let rate = WireRate::new(&drive.link);
     drive.cxl.issue
         + rate.time(down_bytes)
         + drive.link.one_way * 2
@@ -82,7 +82,7 @@ fn loads_and_stores_use_the_wire_as_their_slots_say() {
     let fast =
         ["media.preset=dram", "media.channels=64", "cxl.unit_bytes=64", "link.lanes=1", "link.skip_ordered_sets=false"];
     let drive = calm("cxl-pcm-next", &fast);
-    let wire = Rate::new(&drive.link).bytes_per_ns();
+    let wire = WireRate::new(&drive.link).bytes_per_ns();
     for (rw, slots_bytes) in [("randread", 74.0), ("randwrite", 85.0)] {
         let outcome = run(&drive, &format!("rw={rw} bs=64 iodepth=64 numjobs=4 number_ios=20000"));
         let found = outcome.iops() * 64.0 / 1e9;

@@ -30,7 +30,7 @@ fn sleeping_costs_the_interrupt_its_handler_and_a_switch_and_saves_the_look_at_t
     let (sleep, spin) = (run(&sleeping, "bs=4k number_ios=100"), run(&spinning, "bs=4k number_ios=100"));
     // The interrupt message follows the completion entry: 28 bytes on the wire, which the spinning thread does not
     // wait for; skip ordered sets and DLLPs off would make it 14 ns.
-    let message = phaselink_core::link::rate::Rate::new(&sleeping.link).time(28);
+    let message = phaselink_core::link::rate::WireRate::new(&sleeping.link).time(28);
     let extra = message + host.interrupt + host.interrupt_handler + host.context_switch;
     let expected = reads(&spin).total.min() - host.poll + extra;
     assert_eq!(reads(&sleep).total.min(), expected);

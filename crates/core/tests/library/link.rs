@@ -298,9 +298,9 @@ fn an_acknowledgement_and_a_flow_control_update_answer_every_write() {
     bench.send(0, data(1, 14));
     bench.finish();
     // One of 8 bytes for each 1.4 packets (the AckFactor of x4 and 128 bytes), and as many updates.
-    let used = bench.link.used(Direction::Down);
+    let used = bench.link.usage(Direction::Down);
     assert!((used.dllp_bytes as f64 - 2.0 * 8.0 * 14.0 / 1.4).abs() <= 1.0, "{}", used.dllp_bytes);
-    assert_eq!(bench.link.used(Direction::Up).dllp_bytes, 0);
+    assert_eq!(bench.link.usage(Direction::Up).dllp_bytes, 0);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_corrupted_packet_costs_itself_a_round_trip_and_its_replay() {
         // Every replay is one packet lost and 404 ns until its NAK is back: no other delay is possible.
         let late = bench.seen.last().expect("an arrival").at / 1000 - (40 * 76 + 200);
         assert!(late > 0 && late.is_multiple_of(76 + 404), "{late}");
-        let used = bench.link.used(Direction::Up);
+        let used = bench.link.usage(Direction::Up);
         assert_eq!(used.replays, late / 480 * 480_u64.div_ceil(76));
         assert_eq!((used.packets, bench.seen.iter().map(|seen| seen.count).sum::<u32>()), (40, 40));
     }
@@ -378,7 +378,7 @@ fn some_packets_of_a_burst_take_as_long_as_they_are_the_last_shorter_one_or_not(
     let link = Bench::new(&plain()).link;
     // Packets of 128, 128 and 44 bytes.
     let burst = Packet::write(Direction::Up, 0, 300, 128, token(1));
-    let times = [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.time_of(&burst, first, count));
+    let times = [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.packets_time(&burst, first, count));
     assert_eq!(times, [76, 152, 110, 34, 186].map(Span::from_ns));
 }
 
@@ -403,7 +403,7 @@ proptest! {
         }
         // No credit is spent that is not there, and none is lost: both would panic, or leave packets behind.
         bench.finish();
-        prop_assert_eq!(totals([Direction::Up, Direction::Down].map(|way| bench.link.used(way))), sent);
+        prop_assert_eq!(totals([Direction::Up, Direction::Down].map(|way| bench.link.usage(way))), sent);
         for (name, kind) in kinds.iter().enumerate() {
             let parts: Vec<_> = bench.seen.iter().filter(|seen| seen.name == name as u32).collect();
             let mut next = 0;
@@ -444,7 +444,7 @@ fn a_train_longer_than_its_credits_is_foretold_as_its_packets_go() {
         let few = packets(config::Link { posted_header_credits: 4, ..plain() });
         let mut bench = Bench::with_accept(&few, Span::from_ns(accept));
         let foretold: Vec<u64> =
-            (0..10).map(|packet| bench.link.stream_until(packet, 128).as_ps() / 1000 + 276).collect();
+            (0..10).map(|packet| bench.link.stream_packet_offset(packet, 128).as_ps() / 1000 + 276).collect();
         bench.send(0, data(1, 10));
         bench.finish();
         assert_eq!(foretold, bench.instants(1), "{accept}");

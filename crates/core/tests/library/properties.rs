@@ -7,7 +7,7 @@ use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome, Record};
-use phaselink_core::link::rate::Rate;
+use phaselink_core::link::rate::WireRate;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::{Simulation, simulate_file};
 use phaselink_core::time::{Span, Time};
@@ -103,7 +103,7 @@ fn unloaded_ns(drive: &Drive, bytes: u32) -> f64 {
 fn least(drive: &Drive, bytes: u32) -> Span {
     let software: Span = drive.stack.stages.iter().map(|stage| stage.submit + stage.complete).sum();
     let link = drive.link.one_way + drive.link.hop * u64::from(drive.link.hops);
-    let wire = Rate::new(&drive.link).time(bytes);
+    let wire = WireRate::new(&drive.link).time(bytes);
     // Command and data; with NVMe the doorbell and the fetch before them.
     let ways = if drive.interface == Interface::Nvme { 4 } else { 2 };
     software + drive.media.command + drive.media.read + wire + link * ways + drive.root_complex.write

@@ -71,7 +71,7 @@ fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Ac
         return Access { idle: access.least, ..access };
     }
     let timing = parts.media.clone().read(Time::ZERO, workload.offset, class.bytes, LINE_BYTES.min(class.bytes));
-    let start = parts.link.stream_start(class.bytes, LINE_BYTES, timing.first_at, timing.last_at);
+    let start = parts.link.stream_start_time(class.bytes, LINE_BYTES, timing.first_at, timing.last_at);
     let (idle, waited) = (start.since(Time::ZERO), timing.started.since(Time::ZERO));
     Access { idle, waited, least: access.least.min(idle), ..access }
 }

@@ -149,7 +149,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 /// Pieces out of the memory, over the ring, and to the host. When the last of them has left, and with it the interrupt
 /// message can.
 fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
-    let received = parts.link.one_way() + parts.root_complex.settle().unwrap_or_default();
+    let received = parts.link.one_way() + parts.root_complex.settle_time().unwrap_or_default();
     let (mut media, mut ring) = (parts.media.clone(), Bus::default());
     let mut left = Vec::new();
     let mut wire_free_at = ledger.cursor();
@@ -324,9 +324,9 @@ fn flows(parts: &Parts, class: &Class) -> bool {
     let piece_bytes = first_bytes(parts, class.bytes);
     let requests = parts.data_read(piece_bytes);
     let (each, _) = parts.link.packet_times(&requests);
-    let every = each.max(parts.link.accept(Direction::Up));
+    let every = each.max(parts.link.accept_time(Direction::Up));
     // The credits of a piece are back before its buffer is empty, and other requests follow.
-    let back = every * u64::from(requests.count()) + parts.link.credits_away(Direction::Up, each);
+    let back = every * u64::from(requests.count()) + parts.link.credit_round_trip(Direction::Up, each);
     let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
     let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);
     let at_once = (chunk_bytes * buffers).min(class.bytes);

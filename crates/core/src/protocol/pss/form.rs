@@ -147,7 +147,7 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
         ReadMode::Passthrough => {
             let chunk_bytes = parts.drive.link.max_payload_bytes;
             let timing = media.read_uncorrected(now, offset, bytes, bytes.min(chunk_bytes));
-            (timing.started, parts.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at))
+            (timing.started, parts.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at))
         }
     };
     ledger.until(Stage::MediaWait, started);
@@ -341,8 +341,8 @@ fn flows(parts: &Parts, class: &Class) -> bool {
             let in_data = u32::from(link.posted_data_credits).checked_div(data_credits(data.chunk_payload_bytes()));
             let credits = u32::from(link.posted_header_credits).min(in_data.unwrap_or(u32::MAX));
             let ((data_each, _), (each, _)) = (parts.link.packet_times(&data), parts.link.packet_times(&metadata));
-            let in_time = each * credits.into() >= parts.link.credits_away(Direction::Up, data_each);
-            let accepted = parts.link.accept(Direction::Up) <= each;
+            let in_time = each * credits.into() >= parts.link.credit_round_trip(Direction::Up, data_each);
+            let accepted = parts.link.accept_time(Direction::Up) <= each;
             data.count() + metadata.count() + 2 <= credits || accepted && in_time
         }
     }

@@ -22,7 +22,7 @@ use super::{ReadName, Role, doorbell};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::rate::Rate;
+use crate::link::rate::WireRate;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
@@ -404,7 +404,7 @@ fn max_latency(drive: &Drive) -> Span {
     }
     let (media, link) = (&drive.media, &drive.link);
     let bytes = f64::from(drive.nvme.max_transfer_kib * 1024);
-    let wire = Rate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
+    let wire = WireRate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
     let units = (drive.nvme.max_transfer_kib * 1024).div_ceil(media.program_bytes);
     let hops = (link.one_way + link.hop * u64::from(link.hops)) * 4;
     let transfer = Span::from_ns_f64(2.0 * bytes / wire);

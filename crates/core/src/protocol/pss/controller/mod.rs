@@ -286,7 +286,7 @@ impl Controller {
         let (started, ready) = match self.read_mode {
             ReadMode::Passthrough => {
                 let timing = ports.media.read_uncorrected(now, offset, bytes, bytes.min(chunk_bytes));
-                let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+                let start = ports.link.stream_start_time(bytes, chunk_bytes, timing.first_at, timing.last_at);
                 (timing.started, start)
             }
             ReadMode::Validate => {

@@ -1,0 +1,69 @@
+//! Parts that few links have beside the wires: a DMA engine in the device, and a switch at the upper end.
+
+use super::dma::{DmaEngine, LinkParts};
+use super::{Arrival, config};
+use crate::time::Time;
+use crate::tlp::{Direction, PacketId};
+
+/// DMA engine and switch of a link, either of which may be missing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attachments {
+    /// Engine that moves the device's user data before they reach the wires.
+    pub(super) dma: Option<DmaEngine>,
+    /// True if a switch stands at the upper end of the link.
+    has_switch: bool,
+    /// Packets that have come to the switch from the device, or from the root port on their way to the device.
+    coming: Vec<Arrival>,
+}
+
+impl Attachments {
+    /// Returns these attachments with the DMA engine that `dma` describes; `None` if neither an engine nor a switch is
+    /// left.
+    pub(super) fn with_dma(self: Box<Attachments>, dma: &config::Dma, link: &config::Link) -> Option<Box<Attachments>> {
+        let dma = DmaEngine::of(dma, link);
+        (dma.is_some() || self.has_switch).then(|| Box::new(Attachments { dma, ..*self }))
+    }
+
+    /// Returns these attachments with a switch at the upper end.
+    pub(super) fn with_switch(self: Box<Attachments>) -> Box<Attachments> {
+        Box::new(Attachments { has_switch: true, ..*self })
+    }
+
+    /// Takes a burst that is being sent, if the engine or the switch has to handle it first; they send it on later.
+    /// Returns true if the burst was taken.
+    pub(super) fn divert_sent(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> bool {
+        let packet = &ends.bursts[id].packet;
+        match (packet.direction, &mut self.dma) {
+            (Direction::Up, Some(dma)) => {
+                dma.on_send(now, id, ends);
+                true
+            }
+            (Direction::Down, _) if self.has_switch => {
+                self.coming.push(Arrival { packet: id, first: 0, count: packet.count() });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes packets that have crossed the wires, if the switch or the DMA engine is their receiver. Returns true if
+    /// they were taken.
+    pub(super) fn divert_arrived(&mut self, now: Time, arrival: Arrival, ends: &mut LinkParts) -> bool {
+        if self.has_switch && ends.bursts[arrival.packet].packet.direction == Direction::Up {
+            self.coming.push(arrival);
+            return true;
+        }
+        match &mut self.dma {
+            Some(dma) if dma.expects(arrival, ends.bursts) => {
+                dma.on_answer(now, arrival.packet, ends);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes and returns the packets that have come to the switch, in the order of their coming.
+    pub(super) fn take_coming(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.coming)
+    }
+}
