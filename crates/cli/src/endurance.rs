@@ -2,8 +2,8 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::media::lifetime::{Lifetime, Workload, lifetimes};
-use phaselink_core::media::wear::Layout;
+use phaselink_core::media::lifetime::{Lifetime, WearWorkload, lifetimes};
+use phaselink_core::media::wear::LineLayout;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{Table, units};
 use serde_json::{Value, json};
@@ -50,13 +50,13 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-fn workloads(names: &[String]) -> Result<Vec<Workload>, Problems> {
+fn workloads(names: &[String]) -> Result<Vec<WearWorkload>, Problems> {
     if names.is_empty() {
-        return Ok(Workload::ALL.into());
+        return Ok(WearWorkload::ALL.into());
     }
-    let allowed = Workload::ALL.map(Workload::name).join(", ");
+    let allowed = WearWorkload::ALL.map(WearWorkload::name).join(", ");
     let unknown = |name: &str| Problem::new("command line", None, format!("there is no workload `{name}`"), &allowed);
-    input::all(names.iter().map(|name| Workload::named(name).ok_or_else(|| unknown(name).into())))
+    input::all(names.iter().map(|name| WearWorkload::named(name).ok_or_else(|| unknown(name).into())))
 }
 
 fn page(drive: &Drive, groups: &[[Lifetime; 3]]) -> String {
@@ -76,7 +76,7 @@ fn page(drive: &Drive, groups: &[[Lifetime; 3]]) -> String {
 }
 
 fn heading(drive: &Drive) -> String {
-    let (media, layout) = (&drive.media, Layout::of(&drive.media));
+    let (media, layout) = (&drive.media, LineLayout::of(&drive.media));
     let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
     let text = format!(
         "{}: {} of {} of {} bytes, each good for {}; with Start-Gap, {} a bank, and a gap moves every {}. Ideal are as \

@@ -3,8 +3,8 @@
 mod text;
 
 use clap::Args;
-use phaselink_core::media::ecc::rates::{self, Sampled};
-use phaselink_core::media::ecc::{Counts, Fault, SectorCodec, inject};
+use phaselink_core::media::ecc::rates::{self, SampledRates};
+use phaselink_core::media::ecc::{Damage, OutcomeCounts, SectorCodec, inject};
 use phaselink_core::random::mix;
 use rayon::prelude::*;
 
@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
 
 /// What the trials have found.
 struct Findings {
-    rates: Vec<(f64, Sampled)>,
-    faults: Vec<(Fault, Counts)>,
+    rates: Vec<(f64, SampledRates)>,
+    faults: Vec<(Damage, OutcomeCounts)>,
 }
 
 /// Run the command.
@@ -48,7 +48,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
     let findings = Findings {
         rates: RAW_RATES.par_iter().map(sample).collect(),
-        faults: Fault::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
+        faults: Damage::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
     };
     match arguments.json {
         true => output::print_json(&output::headed("ecc", text::document(arguments, &findings)))?,
@@ -61,7 +61,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 
 impl Arguments {
     /// All trials of one kind of damage, on all processors; a piece has a seed of its own.
-    fn damage(&self, codec: &SectorCodec, fault: Fault) -> Counts {
+    fn damage(&self, codec: &SectorCodec, fault: Damage) -> OutcomeCounts {
         let pieces = self.inject.div_ceil(PIECE);
         let trials = |piece| PIECE.min(self.inject - piece * PIECE);
         let run = |piece: u64| inject(codec, fault, trials(piece), mix(self.seed) ^ piece);

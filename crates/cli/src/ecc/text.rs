@@ -1,7 +1,7 @@
 //! The results as tables and as a document.
 
-use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, Family, Spread, spread_needed};
-use phaselink_core::media::ecc::rates::{self, Estimate};
+use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
+use phaselink_core::media::ecc::rates::{self, ProbabilityEstimate};
 use phaselink_core::media::ecc::{CORRECTED_BITS, latency};
 use phaselink_core::report::Table;
 use phaselink_core::results::units::grouped;
@@ -34,7 +34,7 @@ pub(super) fn text(arguments: &Arguments, findings: &Findings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
         "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
-         {}\nBits wrong independently. Sampled: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
+         {}\nBits wrong independently. SampledRates: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
          upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
          UBER: uncorrectable sectors for each bit read.\n\n\
          {}\n{} sectors of random bytes a row, compared with the truth.\n\n\
@@ -55,8 +55,8 @@ fn rate_table(findings: &Findings) -> Table {
     let mut table = Table::new().right("raw BER").right("corrected").right("uncorrectable").right("UBER");
     table = table.left("sampled uncorrectable").right("miscorrected").right("decoding ns");
     for (raw, sampled) in &findings.rates {
-        let damaged = rates::tail(phaselink_core::media::ecc::STORED_BITS, *raw, 0);
-        let uncorrectable = rates::uncorrectable(*raw);
+        let damaged = rates::probability_above(phaselink_core::media::ecc::STORED_BITS, *raw, 0);
+        let uncorrectable = rates::uncorrectable_probability(*raw);
         table.row([
             format!("{raw:.0e}"),
             format!("{:.3e}", damaged - uncorrectable),
@@ -70,7 +70,7 @@ fn rate_table(findings: &Findings) -> Table {
     table
 }
 
-fn limits(estimate: &Estimate) -> String {
+fn limits(estimate: &ProbabilityEstimate) -> String {
     format!("{:.2e} ({:.2e} .. {:.2e})", estimate.mean, estimate.low, estimate.high)
 }
 
@@ -83,7 +83,7 @@ fn fault_table(findings: &Findings) -> Table {
         }
         was_within = Some(fault.is_within_power());
         let numbers = [counts.corrected, counts.reported, counts.miscorrected].map(grouped);
-        table.row([vec![fault.words().to_string()], numbers.to_vec()].concat());
+        table.row([vec![fault.description().to_string()], numbers.to_vec()].concat());
     }
     table
 }
@@ -96,7 +96,7 @@ fn spread_table() -> Table {
         for (place, (watched, cells)) in WATCHED.iter().enumerate() {
             let spread = |family| claim.spread(family, *cells).map_or_else(|| "none".into(), |spread| number(&spread));
             let words = if place == 0 { claim.words } else { "" };
-            let (lognormal, weibull) = (spread(Family::Lognormal), spread(Family::Weibull));
+            let (lognormal, weibull) = (spread(SpreadFamily::Lognormal), spread(SpreadFamily::Weibull));
             table.row([words, watched, &lognormal, &weibull]);
         }
     }
@@ -122,21 +122,21 @@ fn cycle_table() -> Table {
 }
 
 impl Claim {
-    fn spread(&self, family: Family, cells: f64) -> Option<Spread> {
+    fn spread(&self, family: SpreadFamily, cells: f64) -> Option<EnduranceSpread> {
         spread_needed(family, cells, self.until_cycles / self.first_cycles, UBER)
     }
 
     /// The lognormal endurance of a chip that bears it out.
     fn endurance(&self) -> Option<Endurance> {
-        let spread = self.spread(Family::Lognormal, CELLS_OF_A_CHIP)?;
+        let spread = self.spread(SpreadFamily::Lognormal, CELLS_OF_A_CHIP)?;
         Some(Endurance { cells: CELLS_OF_A_CHIP, first_cycles: self.first_cycles, spread })
     }
 }
 
-fn number(spread: &Spread) -> String {
+fn number(spread: &EnduranceSpread) -> String {
     match spread {
-        Spread::Lognormal { deviation } => format!("{deviation:.2}"),
-        Spread::Weibull { shape } => format!("{shape:.2}"),
+        EnduranceSpread::Lognormal { deviation } => format!("{deviation:.2}"),
+        EnduranceSpread::Weibull { shape } => format!("{shape:.2}"),
     }
 }
 
@@ -150,17 +150,17 @@ pub(super) fn document(arguments: &Arguments, findings: &Findings) -> Value {
     let rows = findings.rates.iter().map(|(raw, sampled)| {
         json!({
             "raw_bit_error_rate": raw,
-            "uncorrectable_sector_rate": rates::uncorrectable(*raw),
+            "uncorrectable_sector_rate": rates::uncorrectable_probability(*raw),
             "uncorrectable_bit_error_rate": rates::uncorrectable_bit_error_rate(*raw),
             "uncorrectable_sector_rate_sampled": interval(&sampled.uncorrectable),
-            "miscorrected_sector_rate": rates::miscorrected(*raw),
+            "miscorrected_sector_rate": rates::miscorrected_probability(*raw),
             "miscorrected_sector_rate_sampled": interval(&sampled.miscorrected),
             "decode_ns_mean": latency::mean_nanoseconds(*raw),
         })
     });
     let faults = findings.faults.iter().map(|(fault, counts)| {
         json!({
-            "fault": fault.words(),
+            "fault": fault.description(),
             "within_power": fault.is_within_power(),
             "corrected": counts.corrected,
             "reported": counts.reported,
@@ -179,14 +179,14 @@ pub(super) fn document(arguments: &Arguments, findings: &Findings) -> Value {
     })
 }
 
-fn interval(estimate: &Estimate) -> Value {
+fn interval(estimate: &ProbabilityEstimate) -> Value {
     json!({ "mean": estimate.mean, "low": estimate.low, "high": estimate.high })
 }
 
 fn claim_objects(claim: &Claim) -> impl Iterator<Item = Value> {
     WATCHED.iter().map(move |(watched, cells)| {
-        let sigma = claim.spread(Family::Lognormal, *cells).map(|spread| value(&spread));
-        let shape = claim.spread(Family::Weibull, *cells).map(|spread| value(&spread));
+        let sigma = claim.spread(SpreadFamily::Lognormal, *cells).map(|spread| value(&spread));
+        let shape = claim.spread(SpreadFamily::Weibull, *cells).map(|spread| value(&spread));
         json!({
             "claim": claim.words,
             "first_error_cycles": claim.first_cycles,
@@ -199,9 +199,9 @@ fn claim_objects(claim: &Claim) -> impl Iterator<Item = Value> {
     })
 }
 
-fn value(spread: &Spread) -> f64 {
+fn value(spread: &EnduranceSpread) -> f64 {
     match *spread {
-        Spread::Lognormal { deviation } => deviation,
-        Spread::Weibull { shape } => shape,
+        EnduranceSpread::Lognormal { deviation } => deviation,
+        EnduranceSpread::Weibull { shape } => shape,
     }
 }

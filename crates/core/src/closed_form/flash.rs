@@ -6,10 +6,10 @@ use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
 use crate::config::{Acknowledge, Mapping, PlaneReads, Precondition};
-use crate::media::firmware::Firmware;
-use crate::media::flash::layout::Layout;
-use crate::media::flash::{Costs, shape};
-use crate::media::translation::Shape;
+use crate::media::flash::layout::FlashLayout;
+use crate::media::flash::{FlashCosts, shape};
+use crate::media::processors::DriveProcessors;
+use crate::media::translation::TranslationShape;
 use crate::media::translation::stationary::write_amplification;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -22,12 +22,12 @@ impl Parts<'_> {
 
     /// Whether the drive has processors or a translation layer in front of its memory.
     pub fn has_inside(&self) -> bool {
-        self.is_mapped() || Firmware::of(&self.drive.controller).is_some()
+        self.is_mapped() || DriveProcessors::of(&self.drive.controller).is_some()
     }
 
     /// What a command takes of the drive's processors, if it is alone.
     pub fn firmware(&self, direction: DataDirection) -> Span {
-        let firmware = Firmware::of(&self.drive.controller);
+        let firmware = DriveProcessors::of(&self.drive.controller);
         firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).since(Time::ZERO))
     }
 
@@ -61,13 +61,13 @@ impl Parts<'_> {
 
     /// From the array to the start of the data's way to the host.
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
-        let (costs, chunk) = (Costs::of(&self.drive.media), self.drive.data_payload_bytes());
-        let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer(bytes) + costs.ecc_decode;
+        let (costs, chunk) = (FlashCosts::of(&self.drive.media), self.drive.data_payload_bytes());
+        let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode;
         self.link.stream_start_time(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }
 
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {
-        let (costs, buffer) = (Costs::of(&self.drive.media), &self.drive.buffer);
+        let (costs, buffer) = (FlashCosts::of(&self.drive.media), &self.drive.buffer);
         let late = self.drive.media.acknowledge == Acknowledge::Late;
         match class.direction {
             DataDirection::Write if late => buffer.command + costs.program,
@@ -83,7 +83,7 @@ impl Parts<'_> {
     /// Array reads of the pages of a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
-        Costs::of(media).reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
+        FlashCosts::of(media).reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
     }
 
     /// Whether reads may do without the cells: what is read was just written, never written, or fetched ahead.
@@ -95,11 +95,11 @@ impl Parts<'_> {
 
     /// What a request costs dies, channels and buffer.
     pub fn demand_flash(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        let (media, costs) = (&self.drive.media, Costs::of(&self.drive.media));
+        let (media, costs) = (&self.drive.media, FlashCosts::of(&self.drive.media));
         let (channels, dies) =
             (f64::from(media.channels), f64::from(media.banks_per_channel) * f64::from(media.channels));
         let bytes = f64::from(class.bytes);
-        let transfer = costs.bus.transfer(1 << 20).as_ns() / f64::from(1 << 20);
+        let transfer = costs.bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20);
         if class.direction == DataDirection::Read {
             let independent = media.plane_reads == PlaneReads::Independent;
             let planes = if independent { f64::from(media.planes) } else { 1.0 };
@@ -138,7 +138,7 @@ impl Parts<'_> {
     }
 
     fn line_bytes(&self) -> f64 {
-        let layout = Layout::of(&self.drive.media, &self.drive.translation);
+        let layout = FlashLayout::of(&self.drive.media, &self.drive.translation);
         f64::from(layout.line_units()) * f64::from(layout.unit_bytes)
     }
 
@@ -152,7 +152,7 @@ impl Parts<'_> {
         if !(steady && whole && one_unit && !workload.sequential) {
             return 1.0;
         }
-        let Shape { units, block_units, blocks, choice, .. } = shape(&self.drive.media, translation);
-        write_amplification(choice, block_units, f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0)
+        let TranslationShape { units, block_units, blocks, victim_policy, .. } = shape(&self.drive.media, translation);
+        write_amplification(victim_policy, block_units, f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0)
     }
 }

@@ -4,10 +4,10 @@
 use super::Parts;
 use super::demand::Demands;
 use super::workload::{Class, Workload};
-use crate::config::{DataPattern, WearLevelling};
+use crate::config::{Acknowledge, DataPattern, WearLevelling};
+use crate::media::Timing;
 use crate::media::cells::Cells;
-use crate::media::wear::Layout;
-use crate::media::{Acknowledge, Timing};
+use crate::media::wear::LineLayout;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -177,7 +177,7 @@ impl Parts<'_> {
     pub(crate) fn program_least(&self) -> Span {
         let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
         match media.data_pattern {
-            DataPattern::Random => cells.time(DataPattern::Zeros).min(cells.time(DataPattern::Ones)),
+            DataPattern::Random => cells.program_time(DataPattern::Zeros).min(cells.program_time(DataPattern::Ones)),
             _ => self.timing().program,
         }
     }
@@ -223,17 +223,18 @@ impl Parts<'_> {
     /// Its transfers, as banks wait for them and summed over the buses.
     fn transfers(&self, direction: DataDirection, bytes: u32) -> (Span, Span) {
         let Some(chips) = &self.chips else {
-            let transfer = self.timing().bus.transfer(bytes);
+            let transfer = self.timing().bus.transfer_time(bytes);
             return (transfer, transfer);
         };
         let time =
             |count| if direction == DataDirection::Read { chips.read_time(count) } else { chips.write_time(count) };
         let stripe = self.geometry.stripe_bytes;
         let (whole, rest) = (u64::from(bytes / stripe), bytes % stripe);
-        let (mut transfer, mut count) = (time(chips.depth(stripe)) * whole, u64::from(chips.count(stripe)) * whole);
+        let (mut transfer, mut count) =
+            (time(chips.chips_per_bus_min(stripe)) * whole, u64::from(chips.chip_count(stripe)) * whole);
         if rest > 0 {
-            transfer += time(chips.depth(rest));
-            count += u64::from(chips.count(rest));
+            transfer += time(chips.chips_per_bus_min(rest));
+            count += u64::from(chips.chip_count(rest));
         }
         (transfer, time(1) * count)
     }
@@ -241,7 +242,7 @@ impl Parts<'_> {
     /// What precedes the first turn on a bus.
     fn before(&self, direction: DataDirection) -> Span {
         match direction {
-            DataDirection::Read if self.chips.is_none() => self.timing().read_access(),
+            DataDirection::Read if self.chips.is_none() => self.timing().read_access_time(),
             _ => self.timing().command,
         }
     }
@@ -249,7 +250,7 @@ impl Parts<'_> {
     /// The least until the first bytes have crossed the buses.
     fn first_transfer(&self, bytes: u32) -> Span {
         match &self.chips {
-            None => self.timing().bus.transfer(bytes / self.buses()),
+            None => self.timing().bus.transfer_time(bytes / self.buses()),
             Some(chips) => chips.read_time(1),
         }
     }
@@ -257,7 +258,7 @@ impl Parts<'_> {
     /// What every bus carries of a request that is spread evenly.
     fn bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
         match &self.chips {
-            None => self.timing().bus.transfer(bytes / self.buses()),
+            None => self.timing().bus.transfer_time(bytes / self.buses()),
             Some(_) => self.transfers(direction, bytes).1 / u64::from(self.buses()),
         }
     }
@@ -296,7 +297,7 @@ impl Parts<'_> {
         if self.drive.media.wear_levelling == WearLevelling::None {
             return;
         }
-        let line_bytes = Layout::of(&self.drive.media).line_bytes;
+        let line_bytes = LineLayout::of(&self.drive.media).line_bytes;
         let moves = f64::from(bytes.div_ceil(line_bytes)) / f64::from(self.drive.media.gap_write_interval);
         for direction in [DataDirection::Read, DataDirection::Write] {
             let spread = self.spread(direction, line_bytes);

@@ -23,7 +23,7 @@ use crate::drive::Drive;
 use crate::host::software::Software;
 use crate::link::Link;
 use crate::link::root_complex::RootComplex;
-use crate::media::chip::Chips;
+use crate::media::chip::BankChips;
 use crate::media::{Geometry, Media};
 use crate::time::Span;
 use crate::workload::{Job, Together};
@@ -37,7 +37,7 @@ pub struct Parts<'a> {
     pub geometry: Geometry,
     /// The memory itself, without what may stand in front of it, and its chips if they are told apart.
     pub media: Media,
-    pub chips: Option<Chips>,
+    pub chips: Option<BankChips>,
     /// The way of the requests into the host's software, where engines differ.
     pub engaged: Option<Engaged>,
 }
@@ -59,7 +59,7 @@ impl Parts<'_> {
                 .with_peer(&drive.peer),
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
-            chips: Chips::of(&drive.media),
+            chips: BankChips::of(&drive.media),
             engaged: None,
         }
     }

@@ -146,7 +146,7 @@ fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
 
 /// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
 fn pulses(drive: &Drive) -> Option<Broken> {
-    let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
+    let (shortest, program) = (Cells::of(&drive.media).typical_pulse_time(), drive.media.program);
     Broken::when(
         shortest > program,
         &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],

@@ -4,8 +4,8 @@
 use crate::config::origin::Origin;
 use crate::config::{Acknowledge, Cleaning, DataPattern, Mapping, Technology, WearLevelling};
 use crate::drive::Drive;
-use crate::media::flash::{layout::Layout, shape};
-use crate::media::translation::Shape;
+use crate::media::flash::{layout::FlashLayout, shape};
+use crate::media::translation::TranslationShape;
 use crate::problem::Broken;
 
 /// Units of the largest drive: their numbers have 32 bits, and one of them stands for none.
@@ -185,8 +185,8 @@ fn units(drive: &Drive) -> Option<Broken> {
 
 /// Room to move in: cleaning needs blocks beside those that hold the user's units.
 fn spare(drive: &Drive) -> Option<Broken> {
-    let Shape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
-    let blocks_min = Shape::blocks_min(units, block_units);
+    let TranslationShape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
+    let blocks_min = TranslationShape::blocks_min(units, block_units);
     let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
     Broken::when(
         blocks < blocks_min,
@@ -201,7 +201,7 @@ fn spare(drive: &Drive) -> Option<Broken> {
 
 /// The buffer holds a line while another is being programmed.
 fn room(drive: &Drive) -> Option<Broken> {
-    let layout = Layout::of(&drive.media, &drive.translation);
+    let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
     let room = drive.buffer.capacity_kib;
     Broken::when(

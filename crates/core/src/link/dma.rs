@@ -20,7 +20,7 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, PacketId};
 
-/// DmaStep that the engine is taking for a burst.
+/// Step that the engine is taking for a burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum DmaStep {
     /// The burst bypasses the engine, or is on the wires.
@@ -273,7 +273,7 @@ impl DmaEngine {
         self.send_behind_data(now, id, &packet, ends);
     }
 
-    /// LinkParts a read whose data is stored. The last one of a transfer makes the transfer arrive.
+    /// Ends a read whose data is stored. The last one of a transfer makes the transfer arrive.
     fn on_stored(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
         let DmaBurst { transfer, .. } = std::mem::take(&mut self.states[id as usize]);
         self.reads_free += 1;

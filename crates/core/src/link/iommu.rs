@@ -7,7 +7,7 @@
 use crate::config;
 use crate::time::{Span, Time};
 
-/// CachedTranslation cache and walkers.
+/// Translation cache and walkers.
 #[derive(Clone, Debug)]
 pub(super) struct Iommu {
     /// Cached translations, the most recently used one at the end.

@@ -34,7 +34,7 @@ pub(super) struct Measure {
     pub whole: WireLoad,
 }
 
-/// WireLoad that packets put on the wires.
+/// Load that packets put on the wires.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WireLoad {
     /// Payload in bytes.

@@ -30,7 +30,7 @@ struct HostRegion {
 /// Root complex with its memory regions, IOMMU and ordering state.
 #[derive(Clone, Debug)]
 pub struct RootComplex {
-    /// HostRegion of queues and commands, and region of user data.
+    /// Region of queues and commands, and region of user data.
     regions: [HostRegion; 2],
     iommu: Option<Iommu>,
     refresh_interval: Span,

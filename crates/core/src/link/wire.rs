@@ -47,7 +47,7 @@ impl CreditClass {
 pub struct WireSegment {
     /// Burst that the packets belong to.
     pub packet: u32,
-    /// CreditClass in whose queue the burst waits if the segment is cut.
+    /// Class in whose queue the burst waits if the segment is cut.
     pub class: CreditClass,
     /// Number of packets in the segment.
     pub count: u32,
@@ -65,13 +65,13 @@ pub struct Wire {
     /// Bursts that wait, by class.
     queues: [VecDeque<u32>; CLASSES],
     waiting: u32,
-    /// WireSegment on the wire, as long as it might be cut.
+    /// Segment on the wire, as long as it might be cut.
     sending: Option<WireSegment>,
     /// Time at which the wire is free.
     free_at: Time,
     /// Time of the next look at the queues, if a timer for it is set.
     wake_at: Option<Time>,
-    /// CreditClass that was served last.
+    /// Class that was served last.
     last: CreditClass,
     /// Wire time of ACK and UpdateFC packets that have not found a gap yet.
     owed: Span,

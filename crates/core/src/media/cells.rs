@@ -1,43 +1,48 @@
-//! Program time from data: which cells get which pulse, and how many of them at once.
+//! Program time as a function of data: the pulses that cells get, and the number of cells that are programmed together.
 //!
 //! A phase-change cell becomes a zero by a short, strong pulse (RESET) and a one by a longer, weaker one (SET). The
 //! supply of a chip drives a group of cells at a time, all with the same pulse. Data sheets give the time of a whole
-//! buffer of typical data, half zeros and half ones; what that time has beyond the pulses (verifying, sequencing) is
+//! buffer of typical data, half zeros and half ones; the part of that time beyond the pulses (verifying, sequencing) is
 //! spread evenly over the groups.
 //!
-//! The P5Q chip programs 64 bytes = 512 cells in 120 us: 234.4 ns a cell. The mean of its pulses of 70 and 120 ns
-//! (PSS, section 1) is 95 ns. Two cells at a time would leave 373.8 ns beside the pulse for each group, so the supply
-//! drives one cell, and the other 139.4 ns are the 100 ns of the read that verifies it, and 39.4 ns of sequencing.
-//! Zeros then take 512 x 209.4 ns = 107.2 us, ones 512 x 259.4 ns = 132.8 us.
+//! The P5Q chip programs 64 bytes = 512 cells in 120 us: 234.4 ns a cell. The mean of its pulses of 70 and 120 ns (PSS,
+//! section 1) is 95 ns. Two cells at a time would leave 373.8 ns beside the pulse for each group, so the supply drives
+//! one cell, and the other 139.4 ns are the 100 ns of the read that verifies it, and 39.4 ns of sequencing. Zeros then
+//! take 512 x 209.4 ns = 107.2 us, ones 512 x 259.4 ns = 132.8 us.
 
 use crate::config::{self, DataPattern};
 use crate::random::Random;
 use crate::time::Span;
 
-/// Chips of more cells than this are programmed with half ones where data is random: chance hardly moves their time.
+/// Largest number of cells whose random data is drawn bit by bit. Larger units count as half ones: chance hardly
+/// changes their time.
 const DRAWN_CELLS_MAX: u32 = 4096;
 
-/// The cells of one program unit of a chip, and what programming them takes.
+/// Cells of one program unit of a chip, with the times to program them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Cells that hold the unit, of which some are programmed.
+    /// Number of cells that hold the unit.
     cells: u32,
-    /// Cells that the data changes; all of them unless only differences are written.
+    /// Number of cells that a write programs: all of them, unless only differences are written.
     changed: u32,
+    /// Number of cells that the supply drives at a time.
     group: u32,
+    /// Length of the pulse that writes a zero.
     reset: Span,
+    /// Length of the pulse that writes a one.
     set: Span,
     /// Time of a unit of typical data, all of whose cells are programmed.
     program: Span,
-    /// The read before a write of differences.
+    /// Time of the read before a write of differences.
     compare: Span,
 }
 
 impl Cells {
-    /// The cells of a description. Chips program side by side, so that a unit is what one of them holds of it.
+    /// Computes the cells of a description. Chips are programmed in parallel, so that a unit is the part of it that one
+    /// chip holds.
     pub fn of(media: &config::Media) -> Cells {
         let unit_bytes = if media.chip_bytes > 0 { media.chip_bytes } else { media.program_bytes };
-        // Both are at most 2^26, so that bits fit.
+        // Both sizes are at most 2^26, so that their bits fit.
         let cells = unit_bytes * 8;
         let ratio = if media.write_difference { media.difference_ratio } else { 1.0 };
         Cells {
@@ -51,59 +56,60 @@ impl Cells {
         }
     }
 
-    /// Mean time to program a unit of this data.
-    pub fn time(&self, pattern: DataPattern) -> Span {
+    /// Returns the mean time to program a unit of this data.
+    pub fn program_time(&self, pattern: DataPattern) -> Span {
         let ones = match pattern {
             DataPattern::Zeros => 0,
             DataPattern::Ones => self.changed,
             DataPattern::Typical | DataPattern::Random => self.changed / 2,
         };
-        self.compare + self.pulsed(self.changed - ones, ones)
+        self.compare + self.cell_time(self.changed - ones, ones)
     }
 
-    /// Time to program a unit on each of `chips` chips with random data of its own: that of the slowest.
-    pub fn draw(&self, chips: u32, random: &mut Random) -> Span {
+    /// Returns the time to program a unit on each of `chips` chips, each with random data of its own: the slowest one
+    /// decides.
+    pub fn random_program_time(&self, chips: u32, random: &mut Random) -> Span {
         if self.cells > DRAWN_CELLS_MAX {
-            return self.time(DataPattern::Random);
+            return self.program_time(DataPattern::Random);
         }
         let times = (0..chips).map(|_| {
             let ones = random_ones(self.changed, random);
-            self.pulsed(self.changed - ones, ones)
+            self.cell_time(self.changed - ones, ones)
         });
         self.compare + times.max().unwrap_or(Span::ZERO)
     }
 
-    /// The pulses alone of a unit of typical data.
-    pub fn typical_pulses(&self) -> Span {
-        let (zeros, ones) = self.typical();
-        self.pulses(self.groups(zeros), self.groups(ones))
+    /// Returns the time of the pulses alone for a unit of typical data.
+    pub fn typical_pulse_time(&self) -> Span {
+        let (zeros, ones) = self.typical_cells();
+        self.pulse_time(self.group_count(zeros), self.group_count(ones))
     }
 
-    fn typical(&self) -> (u32, u32) {
+    fn typical_cells(&self) -> (u32, u32) {
         (self.cells - self.cells / 2, self.cells / 2)
     }
 
-    /// Time to make some cells zeros and some ones; of typical data, the time that the description gives, exactly.
-    fn pulsed(&self, zeros: u32, ones: u32) -> Span {
-        let (zero_groups, one_groups) = (self.groups(zeros), self.groups(ones));
-        let (typical_zeros, typical_ones) = self.typical();
-        let typical_groups = self.groups(typical_zeros) + self.groups(typical_ones);
-        let beside_pulses = self.program - self.typical_pulses();
+    /// Returns the time to write some zeros and some ones. For typical data this is the description's time exactly.
+    fn cell_time(&self, zeros: u32, ones: u32) -> Span {
+        let (zero_groups, one_groups) = (self.group_count(zeros), self.group_count(ones));
+        let (typical_zeros, typical_ones) = self.typical_cells();
+        let typical_groups = self.group_count(typical_zeros) + self.group_count(typical_ones);
+        let beside_pulses = self.program - self.typical_pulse_time();
         let groups = zero_groups + one_groups;
         let ps = u128::from(beside_pulses.as_ps()) * u128::from(groups) / u128::from(typical_groups);
-        self.pulses(zero_groups, one_groups) + Span::from_ps(ps as u64)
+        self.pulse_time(zero_groups, one_groups) + Span::from_ps(ps as u64)
     }
 
-    fn groups(&self, cells: u32) -> u64 {
+    fn group_count(&self, cells: u32) -> u64 {
         u64::from(cells.div_ceil(self.group))
     }
 
-    fn pulses(&self, zero_groups: u64, one_groups: u64) -> Span {
+    fn pulse_time(&self, zero_groups: u64, one_groups: u64) -> Span {
         self.reset * zero_groups + self.set * one_groups
     }
 }
 
-/// How many of `cells` random bits are ones.
+/// Returns the number of ones in `cells` random bits.
 fn random_ones(cells: u32, random: &mut Random) -> u32 {
     let whole = (0..cells / 64).map(|_| random.bits().count_ones()).sum::<u32>();
     match cells % 64 {
@@ -128,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn typical_data_takes_the_120_us_of_the_data_sheet_and_zeros_and_ones_25_ns_a_cell_less_and_more() {
+    fn zeros_and_ones_take_25_ns_a_cell_less_and_more_than_typical_data() {
         let cells = Cells::of(&p5q());
-        assert_eq!(cells.time(DataPattern::Typical), Span::from_us(120));
-        assert_eq!(cells.time(DataPattern::Zeros), Span::from_us(120) - Span::from_ns(25) * 512);
-        assert_eq!(cells.time(DataPattern::Ones), Span::from_us(120) + Span::from_ns(25) * 512);
+        assert_eq!(cells.program_time(DataPattern::Typical), Span::from_us(120));
+        assert_eq!(cells.program_time(DataPattern::Zeros), Span::from_us(120) - Span::from_ns(25) * 512);
+        assert_eq!(cells.program_time(DataPattern::Ones), Span::from_us(120) + Span::from_ns(25) * 512);
     }
 
     #[test]
-    fn writing_the_differences_reads_first_and_programs_the_cells_that_differ() {
+    fn writing_differences_takes_a_read_and_the_program_time_of_changed_cells() {
         let difference = |ratio| {
             let media = config::Media { write_difference: true, difference_ratio: ratio, ..p5q() };
-            Cells::of(&media).time(DataPattern::Typical)
+            Cells::of(&media).program_time(DataPattern::Typical)
         };
         let read = Span::from_ns(110);
         assert_eq!(difference(0.0), read);
@@ -148,21 +154,21 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_a_group_share_a_pulse_and_one_cell_more_takes_another() {
+    fn cells_of_a_group_share_one_pulse() {
         let media = config::Media { program_group_cells: 256, program: Span::from_ns(190), ..p5q() };
         let cells = Cells::of(&media);
-        assert_eq!(cells.pulsed(256, 256), Span::from_ns(190));
-        assert_eq!(cells.pulsed(256, 0), Span::from_ns(70));
-        assert_eq!(cells.pulsed(257, 0), Span::from_ns(140));
-        assert_eq!(cells.time(DataPattern::Ones), Span::from_ns(240));
+        assert_eq!(cells.cell_time(256, 256), Span::from_ns(190));
+        assert_eq!(cells.cell_time(256, 0), Span::from_ns(70));
+        assert_eq!(cells.cell_time(257, 0), Span::from_ns(140));
+        assert_eq!(cells.program_time(DataPattern::Ones), Span::from_ns(240));
     }
 
     #[test]
-    fn random_data_takes_the_typical_time_on_average_and_nine_chips_a_little_more() {
+    fn random_data_takes_the_typical_time_on_average_and_more_on_nine_chips() {
         let cells = Cells::of(&p5q());
         let mut random = Random::stream(1, "test");
         let mut mean_us = |chips| {
-            let total: Span = (0..4000).map(|_| cells.draw(chips, &mut random)).sum();
+            let total: Span = (0..4000).map(|_| cells.random_program_time(chips, &mut random)).sum();
             total.as_us() / 4000.0
         };
         // The deviation of 512 bits is 11.3 ones of 50 ns, and the largest of nine lies 1.485 deviations up.
@@ -176,10 +182,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn more_cells_never_take_less_time(zeros in 0u32..512, ones in 0u32..512, group in 1u32..600) {
+        fn programming_more_cells_never_takes_less_time(zeros in 0u32..512, ones in 0u32..512, group in 1u32..600) {
             let cells = Cells::of(&config::Media { program_group_cells: group, ..p5q() });
-            prop_assert!(cells.pulsed(zeros + 1, ones) >= cells.pulsed(zeros, ones));
-            prop_assert!(cells.pulsed(zeros, ones + 1) >= cells.pulsed(zeros, ones));
+            prop_assert!(cells.cell_time(zeros + 1, ones) >= cells.cell_time(zeros, ones));
+            prop_assert!(cells.cell_time(zeros, ones + 1) >= cells.cell_time(zeros, ones));
         }
     }
 }

@@ -1,56 +1,63 @@
-//! Banks of chips that are told apart: a stripe is dealt over the chips of its bank, and the chips over the buses of
-//! the channel, which carry commands and addresses too.
+//! Banks whose chips are modelled one by one: a stripe is spread over the chips of its bank, and the chips over the
+//! buses of the channel, which carry commands and addresses too.
 //!
-//! Chip `i` of a stripe sits on bus `i` modulo the number of buses; the spare chips follow those of the data. An
-//! access touches the chips that hold its bytes, and the spare ones. The chips of one bus take turns, each with command
-//! and address, dummy clocks if it is a read, and its whole buffer of data; those of different buses work in parallel,
-//! and all of them program at once. A serial chip reads its cells during the dummy clocks: only what these do not
-//! cover lengthens the access, and the bus waits for it.
+//! Chip `i` of a stripe sits on bus `i` modulo the number of buses; spare chips follow the data chips. An access uses
+//! the chips that hold its bytes, and the spare ones. The chips of one bus take turns, each with command and address,
+//! dummy clocks if it is a read, and its whole buffer of data. Those of different buses work in parallel, and all of
+//! them program at once. A serial chip reads its cells during the dummy clocks: only the array time beyond these
+//! lengthens the access, and the bus waits for it.
 //!
 //! The arbiter takes no time. It gives a bus to one bank for all its chips of an access, which serves the banks in the
 //! same total time as going from chip to chip.
+//!
+//! ```text
+//!     stripe of 8 data chips and a spare one (S) on 3 buses:
+//!     bus 0   [chip 0][chip 3][chip 6]
+//!     bus 1   [chip 1][chip 4][chip 7]
+//!     bus 2   [chip 2][chip 5][   S  ]
+//! ```
 
 use super::bank::Bank;
-use super::geometry::Piece;
-use super::timing::{Access, Bus, BusRate, Served, When};
+use super::geometry::BankPiece;
+use super::timing::{AccessStart, BankAccess, Bus, BusRate, PieceTiming};
 use crate::config;
 use crate::time::{Span, Time};
 
-/// The chips of a bank, and what an access to one of them takes on its bus.
+/// Chips of a bank, and the bus time of an access to each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chips {
+pub struct BankChips {
     stripe_bytes: u32,
     chip_bytes: u32,
     data_chips: u32,
     spare_chips: u32,
     buses: u32,
     rate: BusRate,
-    /// What goes over the bus for one chip, in the bits that could have been data.
+    /// Bus time of a read and of a write of one chip, as the number of data bits that the bus moves in that time.
     read_bits: u64,
     write_bits: u64,
-    /// What reading the cells takes beyond the dummy clocks.
+    /// Time of an array read beyond the dummy clocks.
     array_excess: Span,
-    /// Before the first chip's turn, beside the buses.
+    /// Time before the turn of the first chip, during which the buses are free.
     command: Span,
 }
 
-/// Chips of one stripe, by their numbers.
+/// Chips `from..to` of one stripe.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct ChipRange {
     from: u32,
     to: u32,
 }
 
-impl Chips {
-    /// The chips of a description; none if its chips act as one.
-    pub fn of(media: &config::Media) -> Option<Chips> {
+impl BankChips {
+    /// Computes the chips of a description; `None` if its chips act as one.
+    pub fn of(media: &config::Media) -> Option<BankChips> {
         if media.chip_bytes == 0 {
             return None;
         }
         let rate = BusRate::from_bytes_per_ns(media.bus_bytes_per_ns);
         let bits = |clocks: u16| u64::from(clocks) * u64::from(media.bus_bits_per_clock);
         let write_bits = bits(media.command_clocks) + u64::from(media.chip_bytes) * 8;
-        Some(Chips {
+        Some(BankChips {
             stripe_bytes: media.stripe_bytes,
             chip_bytes: media.chip_bytes,
             data_chips: media.stripe_bytes / media.chip_bytes,
@@ -59,52 +66,59 @@ impl Chips {
             rate,
             read_bits: write_bits + bits(media.dummy_clocks),
             write_bits,
-            array_excess: media.read - rate.transfer_bits(bits(media.dummy_clocks)),
+            array_excess: media.read - rate.transfer_bits_time(bits(media.dummy_clocks)),
             command: media.command,
         })
     }
 
-    /// Buses of each channel.
+    /// Returns the number of buses of each channel.
     pub fn buses(&self) -> usize {
         self.buses as usize
     }
 
-    /// Chips that a piece touches, the spare ones included.
-    pub fn touched(&self, piece: Piece) -> u32 {
-        let data = self.data(piece, piece.bytes);
+    /// Returns the number of chips that a piece uses, the spare ones included.
+    pub fn chips_used(&self, piece: BankPiece) -> u32 {
+        let data = self.data_chips(piece, piece.bytes);
         data.to - data.from + self.spare_chips
     }
 
-    /// Chips that `bytes` from the start of a stripe need, the spare ones included.
-    pub fn count(&self, bytes: u32) -> u32 {
+    /// Returns the number of chips that `bytes` from the start of a stripe use, the spare ones included.
+    pub fn chip_count(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.chip_bytes) + self.spare_chips
     }
 
-    /// The least number of them on the busiest bus; of a whole stripe, that number.
-    pub fn depth(&self, bytes: u32) -> u32 {
-        self.count(bytes).div_ceil(self.buses)
+    /// Returns the least possible number of these chips on the busiest bus; for a whole stripe, the actual number.
+    pub fn chips_per_bus_min(&self, bytes: u32) -> u32 {
+        self.chip_count(bytes).div_ceil(self.buses)
     }
 
-    /// Time to read `chips` chips of one bus.
+    /// Returns the time to read `chips` chips of one bus.
     pub fn read_time(&self, chips: u32) -> Span {
-        self.rate.transfer_bits(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
+        self.rate.transfer_bits_time(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
     }
 
-    /// Time to fill the buffers of `chips` chips of one bus.
+    /// Returns the time to fill the buffers of `chips` chips of one bus.
     pub fn write_time(&self, chips: u32) -> Span {
-        self.rate.transfer_bits(self.write_bits * u64::from(chips))
+        self.rate.transfer_bits_time(self.write_bits * u64::from(chips))
     }
 
-    /// Read a piece. Its first `needed` bytes are there when the chips that hold them have been read.
-    pub fn read(&self, bank: &mut Bank, buses: &mut [Bus], when: When, piece: Piece, needed: u32) -> Served {
-        let bank_from = bank.free_from(when.earliest);
+    /// Reads a piece. Its first `needed` bytes are there when the chips that hold them have been read.
+    pub fn read(
+        &self,
+        bank: &mut Bank,
+        buses: &mut [Bus],
+        when: AccessStart,
+        piece: BankPiece,
+        needed: u32,
+    ) -> PieceTiming {
+        let bank_from = bank.start_time(when.earliest);
         let ready = bank_from + self.command;
-        let mut served = Served::nothing(bank_from, ready);
-        let (touched, first) = (self.data(piece, piece.bytes), self.data(piece, needed));
+        let mut served = PieceTiming::before_buses(bank_from, ready);
+        let (touched, first) = (self.data_chips(piece, piece.bytes), self.data_chips(piece, needed));
         for (number, bus) in buses.iter_mut().enumerate() {
-            let length = self.read_time(self.with_spare_on(number, touched));
-            let from = served.turn(bus, when.now, ready, length);
-            let first_length = self.read_time(self.on(number, first));
+            let length = self.read_time(self.used_chips_on_bus(number, touched));
+            let from = served.use_bus(bus, when.now, ready, length);
+            let first_length = self.read_time(self.chips_on_bus(number, first));
             if !first_length.is_zero() {
                 served.first_at = served.first_at.max(from + first_length);
                 served.service = served.service.max(self.command + first_length);
@@ -114,15 +128,22 @@ impl Chips {
         served
     }
 
-    /// Write a piece, and program it for `program` once the last buffer is full.
-    pub fn write(&self, bank: &mut Bank, buses: &mut [Bus], when: When, piece: Piece, program: Span) -> Served {
-        let bank_from = bank.free_from(when.earliest);
+    /// Writes a piece, and programs it for `program` once the last buffer is full.
+    pub fn write(
+        &self,
+        bank: &mut Bank,
+        buses: &mut [Bus],
+        when: AccessStart,
+        piece: BankPiece,
+        program: Span,
+    ) -> PieceTiming {
+        let bank_from = bank.start_time(when.earliest);
         let ready = bank_from + self.command;
-        let mut served = Served::nothing(bank_from, ready);
-        let touched = self.data(piece, piece.bytes);
+        let mut served = PieceTiming::before_buses(bank_from, ready);
+        let touched = self.data_chips(piece, piece.bytes);
         for (number, bus) in buses.iter_mut().enumerate() {
-            let length = self.write_time(self.with_spare_on(number, touched));
-            served.turn(bus, when.now, ready, length);
+            let length = self.write_time(self.used_chips_on_bus(number, touched));
+            served.use_bus(bus, when.now, ready, length);
             served.service = served.service.max(self.command + length);
         }
         served.first_at = served.access.bus_until;
@@ -132,34 +153,34 @@ impl Chips {
         served
     }
 
-    /// The chips that hold the first `bytes` of a piece.
-    fn data(&self, piece: Piece, bytes: u32) -> Range {
+    /// Returns the chips that hold the first `bytes` of a piece.
+    fn data_chips(&self, piece: BankPiece, bytes: u32) -> ChipRange {
         let column = (piece.bank_offset % u64::from(self.stripe_bytes)) as u32;
-        Range { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
+        ChipRange { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
     }
 
-    /// How many chips of a range sit on a bus.
-    fn on(&self, bus: usize, chips: Range) -> u32 {
+    /// Returns how many chips of a range sit on a bus.
+    fn chips_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
         let before = |chip: u32| (chip + self.buses - 1 - bus as u32) / self.buses;
         before(chips.to) - before(chips.from)
     }
 
-    /// How many chips of a range and spare ones sit on a bus.
-    fn with_spare_on(&self, bus: usize, chips: Range) -> u32 {
-        let spare = Range { from: self.data_chips, to: self.data_chips + self.spare_chips };
-        self.on(bus, chips) + self.on(bus, spare)
+    /// Returns how many chips of a range, together with the spare ones, sit on a bus.
+    fn used_chips_on_bus(&self, bus: usize, chips: ChipRange) -> u32 {
+        let spare = ChipRange { from: self.data_chips, to: self.data_chips + self.spare_chips };
+        self.chips_on_bus(bus, chips) + self.chips_on_bus(bus, spare)
     }
 }
 
-impl Served {
-    /// An access before its first bus.
-    fn nothing(bank_from: Time, ready: Time) -> Served {
-        let access = Access { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
-        Served { access, first_at: ready, service: Span::ZERO, programmed_at: ready, bus_time: Span::ZERO }
+impl PieceTiming {
+    /// Describes an access that has not used a bus yet.
+    fn before_buses(bank_from: Time, ready: Time) -> PieceTiming {
+        let access = BankAccess { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
+        PieceTiming { access, first_at: ready, service: Span::ZERO, programmed_at: ready, bus_time: Span::ZERO }
     }
 
-    /// Take a turn of `length` on another bus; gives its start.
-    fn turn(&mut self, bus: &mut Bus, now: Time, ready: Time, length: Span) -> Time {
+    /// Uses another bus for `length`, and returns when that starts.
+    fn use_bus(&mut self, bus: &mut Bus, now: Time, ready: Time, length: Span) -> Time {
         if length.is_zero() {
             return ready;
         }

@@ -1,4 +1,4 @@
-//! What reads and writes cost the memory in energy, by the bit.
+//! Energy of reads and writes, from the energy of one bit.
 
 use super::Media;
 use crate::config;
@@ -8,8 +8,8 @@ const BITS: f64 = 8.0;
 const PJ: f64 = 1e-12;
 
 impl Media {
-    /// Energy of all accesses so far in joules, those that move lines for wear levelling included; none if the description
-    /// does not say what a bit takes. Standby and refresh are not in it.
+    /// Returns the energy of all accesses so far in joules, moves of lines for wear levelling included; `None` if the
+    /// description gives no energy of a bit. Standby and refresh are not counted.
     pub fn joules(&self, config: &config::Media) -> Option<f64> {
         let (read_pj, write_pj) = (config.read_pj_per_bit, config.write_pj_per_bit);
         if read_pj == 0.0 && write_pj == 0.0 {
@@ -17,7 +17,7 @@ impl Media {
         }
         let moved = self.wear().map_or(0.0, |wear| self.activity().gap_moves as f64 * f64::from(wear.line_bytes()));
         let (read, written) = (self.activity().read_bytes as f64 + moved, self.activity().written_bytes as f64 + moved);
-        // A write that programs only what differs has to read first.
+        // A write that programs only differences has to read first.
         let (read, programmed) = match config.write_difference {
             true => (read + written, written * config.difference_ratio),
             false => (read, written),
@@ -32,7 +32,7 @@ mod tests {
     use crate::time::Time;
 
     #[test]
-    fn each_bit_takes_its_energy_and_cells_that_stay_as_they_are_none() {
+    fn energy_counts_each_bit_read_and_only_the_cells_that_are_programmed() {
         let mut config = config::Media { read_pj_per_bit: 2.0, write_pj_per_bit: 16.0, ..config::Media::default() };
         let mut media = Media::of(&config, 1);
         media.read(Time::ZERO, 0, 1000, 1);

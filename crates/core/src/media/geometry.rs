@@ -1,25 +1,29 @@
-//! Where a byte lives: channels, banks, and how addresses interleave over them.
+//! Mapping of device addresses to channels and banks.
 //!
-//! Owes its callers a bijection between device addresses and places in the banks, for every 64-bit
-//! address: what lies outside the capacity is for the protocol to refuse. Wear levelling maps lines
-//! once more within their bank ([`super::wear`]), which changes nothing here.
+//! The mapping is a bijection for every 64-bit address: addresses beyond the capacity are refused by the protocol. Wear
+//! levelling maps lines once more within their bank ([`super::wear`]), which changes nothing here.
+//!
+//! ```text
+//!     stripe      0          1          2          3          4   ...
+//!     bank        0 (ch 0)   1 (ch 1)   2 (ch 0)   3 (ch 1)   0 (ch 0), row 1      with 2 channels of 2 banks
+//! ```
 
 use super::timing::Timing;
 
-/// The memory of a device, resolved from its description.
+/// Size and costs of a device's memory, from its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Independent channels, each with a bus of its own.
+    /// Number of independent channels, each with a bus of its own.
     pub channels: u16,
-    /// Banks on each channel, which share its bus.
+    /// Number of banks on each channel, which share its bus.
     pub banks_per_channel: u16,
-    /// Consecutive bytes that one bank holds before the next channel's turn.
+    /// Number of consecutive bytes that one bank holds before the next channel's turn.
     pub stripe_bytes: u32,
-    /// What each access costs in time.
+    /// Times of each access.
     pub timing: Timing,
 }
 
-/// The layout of addresses: stripes go round the channels first, then round the banks.
+/// Interleaving of addresses: stripes go round the channels first, then round the banks.
 #[derive(Clone, Copy, Debug)]
 pub struct Interleave {
     stripe_bytes: Divisor,
@@ -27,44 +31,49 @@ pub struct Interleave {
     banks: Divisor,
 }
 
-/// What addresses are divided by. Mostly it is a power of two, and a shift is far cheaper than a 64-bit division.
+/// Divisor of addresses. Most are powers of two, for which a shift is far cheaper than a 64-bit division.
 #[derive(Clone, Copy, Debug)]
 struct Divisor {
     value: u32,
-    /// Its logarithm, if it is a power of two.
+    /// Base-2 logarithm of a power of two; `None` for other values.
     shift: Option<u32>,
 }
 
-/// The place of one byte. Banks are numbered across channels: bank `b` is on channel `b` modulo the
-/// number of channels.
+/// Place of one byte. Banks are numbered across channels: bank `b` is on channel `b` modulo the number of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
+    /// Bank that holds the byte.
     pub bank: u32,
-    /// Which of the bank's stripes.
+    /// Number of the stripe within its bank.
     pub row: u64,
-    /// Byte within the stripe.
+    /// Number of the byte within its stripe.
     pub column: u32,
 }
 
-/// The part of a request that falls into one stripe, and so into one bank.
+/// Part of a request that lies in one stripe, and so in one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct BankPiece {
+    /// Bank that holds the piece.
     pub bank: u32,
     /// Address of the first byte within the bank.
     pub bank_offset: u64,
+    /// Size of the piece.
     pub bytes: u32,
 }
 
-/// The pieces of one request in address order.
+/// Iterator over the pieces of one request in address order.
 #[derive(Clone, Copy, Debug)]
-pub struct Pieces {
+pub struct BankPieces {
     interleave: Interleave,
     next: Location,
     bytes_left: u32,
 }
 
 impl Interleave {
-    /// The layout of `geometry`, which must have at least one channel, one bank and one byte a stripe.
+    /// Creates the interleaving of `geometry`.
+    ///
+    /// # Panics
+    /// If there is no channel, no bank, or no byte in a stripe.
     pub fn new(geometry: &Geometry) -> Interleave {
         let channels = u32::from(geometry.channels);
         let banks = channels * u32::from(geometry.banks_per_channel);
@@ -74,62 +83,62 @@ impl Interleave {
         Interleave { stripe_bytes, channels, banks }
     }
 
-    /// Banks of all channels together.
+    /// Returns the number of banks of all channels together.
     pub fn banks(&self) -> u32 {
         self.banks.value
     }
 
-    /// The channel on whose bus `bank` sits.
+    /// Returns the channel whose bus `bank` sits on.
     pub fn channel(&self, bank: u32) -> u32 {
         self.channels.divide(bank.into()).1
     }
 
-    /// The place of the byte at `offset`.
+    /// Returns the place of the byte at `offset`.
     pub fn locate(&self, offset: u64) -> Location {
         let (stripe, column) = self.stripe_bytes.divide(offset);
         let (row, bank) = self.banks.divide(stripe);
         Location { bank, row, column }
     }
 
-    /// The address of the byte at `location`: the inverse of [`Interleave::locate`].
+    /// Returns the address of the byte at `location`: the inverse of [`Interleave::locate`].
     pub fn offset(&self, location: Location) -> u64 {
         let stripe = location.row * u64::from(self.banks.value) + u64::from(location.bank);
         stripe * u64::from(self.stripe_bytes.value) + u64::from(location.column)
     }
 
-    /// Cuts the `bytes` from `offset` on into one piece a stripe, in address order.
-    pub fn pieces(&self, offset: u64, bytes: u32) -> Pieces {
-        Pieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
+    /// Cuts the `bytes` from `offset` on into one piece per stripe, in address order.
+    pub fn pieces(&self, offset: u64, bytes: u32) -> BankPieces {
+        BankPieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
     }
 
-    /// Which of its bank's stripes a piece lies in.
-    pub fn row(&self, piece: Piece) -> u64 {
+    /// Returns the number of the stripe, within its bank, that a piece lies in.
+    pub fn row(&self, piece: BankPiece) -> u64 {
         self.stripe_bytes.divide(piece.bank_offset).0
     }
 
-    /// The start of the stripe that follows the one at `row` of `bank`.
+    /// Returns the start of the stripe that follows the one at `row` of `bank`.
     fn next_stripe(&self, bank: u32, row: u64) -> Location {
         let last = bank + 1 == self.banks.value;
         Location { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
     }
 }
 
-impl Pieces {
-    /// The piece that is all of the request, if it lies within one stripe.
+impl BankPieces {
+    /// Returns the piece that is the whole request, if the request lies within one stripe.
     #[inline(always)]
-    pub fn only(&self) -> Option<Piece> {
+    pub fn only(&self) -> Option<BankPiece> {
         let Location { bank, row, column } = self.next;
         let stripe_bytes = self.interleave.stripe_bytes.value;
         let piece =
-            Piece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes: self.bytes_left };
+            BankPiece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes: self.bytes_left };
         (1..=stripe_bytes - column).contains(&self.bytes_left).then_some(piece)
     }
 }
 
-impl Iterator for Pieces {
-    type Item = Piece;
+impl Iterator for BankPieces {
+    type Item = BankPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<BankPiece> {
         if self.bytes_left == 0 {
             return None;
         }
@@ -138,7 +147,7 @@ impl Iterator for Pieces {
         let bytes = self.bytes_left.min(stripe_bytes - column);
         self.bytes_left -= bytes;
         self.next = self.interleave.next_stripe(bank, row);
-        Some(Piece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes })
+        Some(BankPiece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes })
     }
 }
 
@@ -147,7 +156,7 @@ impl Divisor {
         Divisor { value, shift: value.is_power_of_two().then(|| value.trailing_zeros()) }
     }
 
-    /// Quotient and remainder.
+    /// Returns quotient and remainder of `dividend`.
     #[inline(always)]
     fn divide(self, dividend: u64) -> (u64, u32) {
         match self.shift {
@@ -182,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_inside_one_stripe_is_one_piece_and_one_byte_more_makes_two() {
+    fn request_that_crosses_a_stripe_by_one_byte_makes_two_pieces() {
         let layout = interleave(2, 1, 512);
         let sizes = |offset, bytes| -> Vec<u32> { layout.pieces(offset, bytes).map(|piece| piece.bytes).collect() };
         assert_eq!(sizes(500, 12), [12]);
@@ -191,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_addresses_of_64_bits_have_a_place_and_pieces() {
+    fn last_addresses_of_64_bits_have_a_place_and_pieces() {
         let layout = interleave(1, 1, 1);
         assert_eq!(layout.offset(layout.locate(u64::MAX)), u64::MAX);
         assert_eq!(layout.pieces(u64::MAX, 3).count(), 3);
@@ -211,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn the_pieces_of_a_request_cover_it_once_and_in_order(
+        fn pieces_of_a_request_cover_its_bytes_once_and_in_order(
             channels in 1u16..9, banks in 1u16..9, stripe_bytes in 1u32..600,
             offset in 0..u64::MAX / 2, bytes in 0u32..10_000,
         ) {

@@ -1,8 +1,8 @@
-//! Pauses in which the controller keeps house and lets no access start: the whole memory, at fixed intervals.
+//! Housekeeping pauses, in which no access to the whole memory may start, at fixed intervals.
 
 use crate::time::{Span, Time};
 
-/// A pause at the end of every interval. The first comes after one whole interval.
+/// Pause at the end of every interval. The first one comes after one whole interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
     interval: Span,
@@ -10,14 +10,14 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Pauses of `length` every `interval`; none if it is zero.
+    /// Creates pauses of `length` every `interval`; `None` if either is zero.
     pub fn every(interval: Span, length: Span) -> Option<Pauses> {
         (!interval.is_zero() && !length.is_zero()).then_some(Pauses { interval, length })
     }
 
-    /// The first instant from `at` on at which an access may start.
+    /// Returns the first time from `at` on at which an access may start.
     #[inline(never)] // Most memories have no pauses.
-    pub fn after(&self, at: Time) -> Time {
+    pub fn start_after(&self, at: Time) -> Time {
         let into_interval = Span::from_ps(at.as_ps() % self.interval.as_ps());
         let in_pause = at.as_ps() >= self.interval.as_ps() && into_interval < self.length;
         if in_pause { at + (self.length - into_interval) } else { at }
@@ -29,20 +29,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_starts_before_a_pause_or_at_its_end_and_never_within() {
+    fn access_starts_before_a_pause_or_at_its_end_and_never_within() {
         let pauses = Pauses::every(Span::from_ns(100), Span::from_ns(10)).unwrap();
-        let after = |ps| pauses.after(Time::from_ps(ps)).as_ps();
+        let after = |ps| pauses.start_after(Time::from_ps(ps)).as_ps();
         assert_eq!(after(0), 0);
         assert_eq!(after(99_999), 99_999);
         assert_eq!(after(100_000), 110_000);
         assert_eq!(after(109_999), 110_000);
         assert_eq!(after(110_000), 110_000);
         assert_eq!(after(200_001), 210_000);
-        assert!(pauses.after(Time::NEVER) >= Time::NEVER);
+        assert!(pauses.start_after(Time::NEVER) >= Time::NEVER);
     }
 
     #[test]
-    fn without_interval_or_length_there_are_no_pauses() {
+    fn zero_interval_or_zero_length_means_no_pauses() {
         assert_eq!(Pauses::every(Span::ZERO, Span::ZERO), None);
         assert_eq!(Pauses::every(Span::from_ns(100), Span::ZERO), None);
     }

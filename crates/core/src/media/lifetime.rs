@@ -1,94 +1,99 @@
-//! For how long a memory lasts: line writes until the first line has taken as many as it endures.
+//! Lifetime of a memory: the number of line writes until the first line has reached its endurance.
 //!
-//! Nothing is scaled down and no write is simulated. What Start-Gap does to a region is periodic, so that the writes
-//! of a slot after any number of moves have a closed form ([`Region::slot_writes`]); the first slot to wear out is
-//! found among all of them. Workloads that draw their lines at random count as their mean: a line that endures a
-//! million writes deviates from it by a thousandth.
+//! Nothing is scaled down and no write is simulated. Start-Gap is periodic, so the number of writes to a slot after any
+//! number of moves has a closed form ([`WearRegion::slot_writes`]); the first slot to wear out is found among all of
+//! them. Workloads that draw their lines at random count as their mean: a line that endures a million writes deviates
+//! from it by a thousandth.
 
 use super::Media;
 use super::randomiser::Randomiser;
-use super::wear::{Layout, randomiser};
+use super::wear::{LineLayout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
 use crate::problem::Problem;
 use crate::time::Time;
 
-/// More lines in a bank than this would need more memory than such a question is worth.
+/// Largest number of lines in a bank; more would need more memory than this computation is worth.
 const LINES_MAX: u64 = 1 << 24;
 /// Seconds of a Julian year.
 const YEAR_S: f64 = 365.25 * 86_400.0;
 /// The 80/20 rule: this share of the writes goes to that share of the lines.
 const HOT_WRITES: f64 = 0.8;
 const HOT_LINES: f64 = 0.2;
-/// Slots that wear out within this share of each other do so together: to tell them apart would only follow rounding.
+/// Slots whose lives differ by less than this share count as wearing out together: a smaller difference is rounding.
 const TOGETHER: f64 = 1e-9;
 
-/// Which lines are written how often.
+/// Distribution of writes over lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
-    /// All lines alike.
+pub enum WearWorkload {
+    /// Equal for all lines.
     Uniform,
-    /// Four fifths of the writes to the first fifth of the lines, alike within both parts.
+    /// Four fifths of the writes to the first fifth of the lines, equal within both parts.
     HotRange,
-    /// The line at place k takes a share in proportion to 1/k, so that hot lines are neighbours.
+    /// In proportion to 1/k for the k-th line, so that hot lines are neighbours.
     Zipf,
-    /// One line takes all writes.
+    /// All writes to one line.
     Hammer,
 }
 
-impl Workload {
-    /// All of them.
-    pub const ALL: [Workload; 4] = [Workload::Uniform, Workload::HotRange, Workload::Zipf, Workload::Hammer];
+impl WearWorkload {
+    /// All workloads.
+    pub const ALL: [WearWorkload; 4] =
+        [WearWorkload::Uniform, WearWorkload::HotRange, WearWorkload::Zipf, WearWorkload::Hammer];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Workload::Uniform => "uniform",
-            Workload::HotRange => "hot-range",
-            Workload::Zipf => "zipf",
-            Workload::Hammer => "hammer",
+            WearWorkload::Uniform => "uniform",
+            WearWorkload::HotRange => "hot-range",
+            WearWorkload::Zipf => "zipf",
+            WearWorkload::Hammer => "hammer",
         }
     }
 
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Workload> {
-        Workload::ALL.into_iter().find(|workload| workload.name() == name)
+    /// Returns the workload of this name.
+    pub fn named(name: &str) -> Option<WearWorkload> {
+        WearWorkload::ALL.into_iter().find(|workload| workload.name() == name)
     }
 
-    /// In proportion to the writes that a line of `lines` takes.
+    /// Returns a weight in proportion to the writes to line `line` of `lines`.
     fn weight(self, line: u64, lines: u64) -> f64 {
         let hot_lines = ((lines as f64 * HOT_LINES).round() as u64).max(1);
         match self {
-            Workload::Uniform => 1.0,
-            Workload::HotRange if line < hot_lines => HOT_WRITES / hot_lines as f64,
-            Workload::HotRange => (1.0 - HOT_WRITES) / (lines - hot_lines) as f64,
-            Workload::Zipf => 1.0 / (line + 1) as f64,
-            Workload::Hammer => f64::from(u8::from(line == lines / 2)),
+            WearWorkload::Uniform => 1.0,
+            WearWorkload::HotRange if line < hot_lines => HOT_WRITES / hot_lines as f64,
+            WearWorkload::HotRange => (1.0 - HOT_WRITES) / (lines - hot_lines) as f64,
+            WearWorkload::Zipf => 1.0 / (line + 1) as f64,
+            WearWorkload::Hammer => f64::from(u8::from(line == lines / 2)),
         }
     }
 }
 
-/// How long a memory lasts under one workload with one kind of wear levelling.
+/// Lifetime of a memory under one workload with one kind of wear levelling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lifetime {
-    pub workload: Workload,
+    /// Distribution of writes over lines.
+    pub workload: WearWorkload,
+    /// Wear levelling of the memory.
     pub wear_levelling: WearLevelling,
-    /// Writes of one line each until the first line is worn out, in the whole memory.
+    /// Number of line writes to the whole memory until the first line is worn out.
     pub line_writes: f64,
-    /// The same as a share of what perfect levelling over all lines would give.
+    /// Share of the line writes that perfect levelling over all lines would allow.
     pub ideal_share: f64,
-    /// Lines that the memory can write in a second, gap moves going on.
+    /// Number of lines that the memory can write per second, gap moves included.
     pub line_writes_per_s: f64,
-    /// Years at that rate.
+    /// Lifetime in years at that rate.
     pub years: f64,
 }
 
-/// How long the memory of a drive lasts with no wear levelling, with Start-Gap and with the randomised variant.
-/// `seed` chooses the shuffle; `name` is the drive's in problems.
-///
-/// # Errors
-/// If lines last for ever, or are too many.
-pub fn lifetimes(name: &str, media: &config::Media, workload: Workload, seed: u64) -> Result<[Lifetime; 3], Problem> {
+/// Computes the lifetime of a drive's memory with no wear levelling, with Start-Gap and with randomised Start-Gap.
+/// `seed` chooses the shuffle; `name` is the drive's name in error messages.
+pub fn lifetimes(
+    name: &str,
+    media: &config::Media,
+    workload: WearWorkload,
+    seed: u64,
+) -> Result<[Lifetime; 3], Problem> {
     check(name, media)?;
     let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
     Ok(schemes.map(|wear_levelling| {
@@ -103,7 +108,7 @@ fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
         let found = String::from("media.endurance_cycles is 0: its lines last for ever");
         return Err(problem(found, String::from("a number of writes above 0")));
     }
-    let lines = Layout::of(media).lines_per_bank;
+    let lines = LineLayout::of(media).lines_per_bank;
     if lines > LINES_MAX {
         let found = format!("{lines} lines in each bank");
         let allowed = format!("at most {LINES_MAX}: more banks, or larger media.wear_line_bytes");
@@ -112,10 +117,10 @@ fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
     Ok(())
 }
 
-fn lifetime(media: &config::Media, workload: Workload, seed: u64) -> Lifetime {
-    let layout = Layout::of(media);
+fn lifetime(media: &config::Media, workload: WearWorkload, seed: u64) -> Lifetime {
+    let layout = LineLayout::of(media);
     let banks = f64::from(media.channels) * f64::from(media.banks_per_channel);
-    let busy_banks = if workload == Workload::Hammer { 1.0 } else { banks };
+    let busy_banks = if workload == WearWorkload::Hammer { 1.0 } else { banks };
     let line_writes = bank_lifetime(media, &layout, workload, seed) * busy_banks;
     let ideal = banks * layout.lines_per_bank as f64 * media.endurance_cycles as f64;
     let line_writes_per_s = write_rate(media, workload, seed);
@@ -129,8 +134,8 @@ fn lifetime(media: &config::Media, workload: Workload, seed: u64) -> Lifetime {
     }
 }
 
-/// Writes of a bank until its first slot is worn out.
-fn bank_lifetime(media: &config::Media, layout: &Layout, workload: Workload, seed: u64) -> f64 {
+/// Returns the number of writes to a bank until its first slot is worn out.
+fn bank_lifetime(media: &config::Media, layout: &LineLayout, workload: WearWorkload, seed: u64) -> f64 {
     let shuffle = (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
     let lines = layout.lines_per_bank;
     let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.backward(line));
@@ -143,41 +148,41 @@ fn bank_lifetime(media: &config::Media, layout: &Layout, workload: Workload, see
     }
     let of_region = |region: u64| {
         let first = region * layout.lines_per_region;
-        let region = Region::new((first..first + layout.lines_of(region)).map(weight), media.gap_write_interval);
+        let region = WearRegion::new((first..first + layout.lines_of(region)).map(weight), media.gap_write_interval);
         region.writes_until(endurance) * total / region.total()
     };
     (0..layout.regions()).map(of_region).fold(f64::INFINITY, f64::min)
 }
 
-/// Lines a second that the memory writes when it is asked for as many as it can take: the lines of successive
-/// stripes, or one line again and again.
-fn write_rate(media: &config::Media, workload: Workload, seed: u64) -> f64 {
+/// Returns the lines per second that the saturated memory writes: the lines of successive stripes, or one line again
+/// and again.
+fn write_rate(media: &config::Media, workload: WearWorkload, seed: u64) -> f64 {
     let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
     let writes = (banks * 200).clamp(2_000, 1 << 21);
-    let stride = if workload == Workload::Hammer { 0 } else { u64::from(media.stripe_bytes) };
-    let line_bytes = Layout::of(media).line_bytes;
+    let stride = if workload == WearWorkload::Hammer { 0 } else { u64::from(media.stripe_bytes) };
+    let line_bytes = LineLayout::of(media).line_bytes;
     let mut memory = Media::of(media, seed);
     let end = (0..writes).map(|write| memory.write(Time::ZERO, write * stride, line_bytes).programmed_at).max();
-    // There is a write, and without any cost the rate has no bound.
+    // There is at least one write; without any cost the rate is infinite.
     writes as f64 / end.map_or(0.0, |end| end.as_ns() * 1e-9)
 }
 
-/// A region of Start-Gap under a workload whose shares do not change.
-struct Region {
-    /// Weight of all lines before each, and of all.
+/// Start-Gap region under a workload whose distribution does not change.
+struct WearRegion {
+    /// Weight of all lines before each line, and of all lines together.
     before: Vec<f64>,
-    /// Writes between moves.
+    /// Number of writes between two moves of the gap.
     interval: f64,
 }
 
-impl Region {
-    fn new(weights: impl Iterator<Item = f64>, interval: u32) -> Region {
+impl WearRegion {
+    fn new(weights: impl Iterator<Item = f64>, interval: u32) -> WearRegion {
         let mut sum = 0.0;
         let sums = weights.map(|weight| {
             sum += weight;
             sum
         });
-        Region { before: std::iter::once(0.0).chain(sums).collect(), interval: interval.into() }
+        WearRegion { before: std::iter::once(0.0).chain(sums).collect(), interval: interval.into() }
     }
 
     fn lines(&self) -> u64 {
@@ -188,12 +193,12 @@ impl Region {
         self.before[self.before.len() - 1]
     }
 
-    /// Writes to the region until a slot has taken `endurance`, moves included.
+    /// Returns the number of writes to the region until a slot has taken `endurance` writes, moves included.
     fn writes_until(&self, endurance: f64) -> f64 {
         let slots = self.lines() + 1;
-        // By then the slots have taken that much on average.
+        // By then the slots have taken that many writes on average.
         let mut moves = slots as f64 * endurance / (self.interval + 1.0);
-        // In random order, a slot is the first so far to wear out only a few times.
+        // In random order, only a few slots are the first so far to wear out.
         let order = Randomiser::new(slots, 0);
         for slot in (0..slots).map(|number| order.forward(number)) {
             if self.slot_writes(slot, moves) > endurance * (1.0 + TOGETHER) {
@@ -203,10 +208,10 @@ impl Region {
         moves * self.interval
     }
 
-    /// Moves until a slot has taken `endurance` writes, which it has after `most`.
+    /// Returns the number of moves until a slot has taken `endurance` writes. It has taken them after `most` moves.
     fn moves_until(&self, slot: u64, endurance: f64, most: f64) -> f64 {
         let (mut low, mut high) = (0.0, most);
-        // Each step gains a bit of the 53 that the number has.
+        // Each step gains one of the 53 bits of the result.
         for _ in 0..54 {
             let middle = (low + high) / 2.0;
             match self.slot_writes(slot, middle) > endurance {
@@ -217,13 +222,13 @@ impl Region {
         high
     }
 
-    /// Writes that a slot has taken after a number of moves, which need not be whole.
+    /// Returns the number of writes to a slot after a number of moves, which need not be whole.
     ///
     /// With N lines, slot s holds line s - j modulo N for N moves from move j (N + 1) - s on, and is then the gap for
-    /// one. Each arrival of a line is a write too.
+    /// one move. Each copy of a line into the slot is a write too.
     fn slot_writes(&self, slot: u64, moves: f64) -> f64 {
         let lines = self.lines();
-        // Since the start of period 0, which lies `slot` moves before the first write.
+        // Moves since the start of period 0, which lies `slot` moves before the first write.
         let since = moves + slot as f64;
         let period = (lines + 1) as f64;
         let arrivals = (since / period).floor();
@@ -239,7 +244,7 @@ impl Region {
         self.before[line as usize + 1] - self.before[line as usize]
     }
 
-    /// Weight of `count` lines from `line` downwards, line 0 being followed by the last.
+    /// Returns the weight of `count` lines from `line` downwards, line 0 being followed by the last line.
     fn sum_down(&self, line: u64, count: u64) -> f64 {
         let lines = self.lines();
         let (rounds, rest) = (count / lines, count % lines);
@@ -258,7 +263,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes until a slot has taken `endurance`, write by write. Line `pick(n)` takes write n.
+    /// Simulates writes one by one until a slot has taken `endurance`, and returns their number. Write n goes to line
+    /// `pick(n)`.
     fn stepped(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
         let mut region = StartGap::new(lines);
         let mut writes = vec![0; lines as usize + 1];
@@ -288,27 +294,27 @@ mod tests {
         media
     }
 
-    fn share(workload: Workload, wear_levelling: WearLevelling, set: impl FnOnce(&mut config::Media)) -> f64 {
+    fn share(workload: WearWorkload, wear_levelling: WearLevelling, set: impl FnOnce(&mut config::Media)) -> f64 {
         let media = config::Media { wear_levelling, ..media(set) };
         lifetime(&media, workload, 1).ideal_share
     }
 
     #[test]
-    fn hammering_one_line_without_levelling_ends_with_the_endurance_of_that_line() {
-        let lifetime = lifetime(&media(|_| {}), Workload::Hammer, 1);
+    fn without_levelling_a_hammered_line_fails_after_its_own_endurance() {
+        let lifetime = lifetime(&media(|_| {}), WearWorkload::Hammer, 1);
         assert_eq!(lifetime.line_writes, 100_000.0);
     }
 
     #[test]
-    fn a_hammered_line_that_stays_longer_than_it_endures_is_lost_all_the_same() {
+    fn hammered_line_that_moves_too_late_fails_despite_start_gap() {
         // A line stays for 16384 x 100 writes and endures 100,000.
-        let lost = share(Workload::Hammer, WearLevelling::StartGap, |_| {});
+        let lost = share(WearWorkload::Hammer, WearLevelling::StartGap, |_| {});
         assert!(lost < 1e-4, "{lost}");
     }
 
     #[test]
-    fn a_hammered_line_that_moves_in_time_wears_out_all_slots_of_its_region() {
-        let kept = share(Workload::Hammer, WearLevelling::StartGap, |media| {
+    fn hammered_line_that_moves_in_time_wears_all_slots_of_its_region() {
+        let kept = share(WearWorkload::Hammer, WearLevelling::StartGap, |media| {
             media.wear_line_bytes = 512;
             media.capacity_mib = 1;
             media.stripe_bytes = 4096;
@@ -319,20 +325,20 @@ mod tests {
     }
 
     #[test]
-    fn uniform_writes_lose_only_those_of_the_gap_moves() {
-        assert_eq!(share(Workload::Uniform, WearLevelling::None, |_| {}), 1.0);
+    fn uniform_writes_lose_only_the_share_of_the_gap_moves() {
+        assert_eq!(share(WearWorkload::Uniform, WearLevelling::None, |_| {}), 1.0);
         for scheme in [WearLevelling::StartGap, WearLevelling::RandomisedStartGap] {
-            let kept = share(Workload::Uniform, scheme, |_| {});
+            let kept = share(WearWorkload::Uniform, scheme, |_| {});
             assert!((kept - 100.0 / 101.0).abs() < 2e-3, "{kept}");
         }
     }
 
     #[test]
-    fn hot_neighbours_defeat_the_plain_gap_and_the_randomised_one_keeps_nearly_all() {
+    fn hot_neighbours_defeat_plain_start_gap_but_not_the_randomised_one() {
         // As in the paper, lines shift by a small part of the region in the life of a line: 100,000 / 100 of 16,384.
-        let none = share(Workload::HotRange, WearLevelling::None, |_| {});
-        let plain = share(Workload::HotRange, WearLevelling::StartGap, |_| {});
-        let randomised = share(Workload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
+        let none = share(WearWorkload::HotRange, WearLevelling::None, |_| {});
+        let plain = share(WearWorkload::HotRange, WearLevelling::StartGap, |_| {});
+        let randomised = share(WearWorkload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
         assert!((none - 0.25).abs() < 1e-3, "a hot line takes four times the mean: {none}");
         assert!(plain < 0.35, "{plain}");
         assert!(randomised > 0.80, "{randomised}");
@@ -342,11 +348,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn the_closed_form_is_the_mechanism_for_a_hammered_line(
+        fn closed_form_equals_the_simulation_for_a_hammered_line(
             lines in 1u64..12, interval in 1u32..8, endurance in 1u64..400, line in 0u64..12,
         ) {
             let line = line % lines;
-            let region = Region::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
+            let region = WearRegion::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
             let expected = stepped(lines, interval, endurance, |_| line);
             // Writes and copies are whole: a slot may miss the last of them, and get it when the line comes back.
             let slack = f64::from(interval);
@@ -356,12 +362,12 @@ mod tests {
         }
 
         #[test]
-        fn the_closed_form_is_the_mechanism_for_lines_in_turn(
+        fn closed_form_equals_the_simulation_for_lines_written_in_turn(
             lines in 1u64..12, rounds in 1u32..8, endurance in 50u64..400,
         ) {
-            // An interval of whole rounds gives every line its share of each.
+            // An interval of whole rounds gives every line an equal share of each interval.
             let interval = lines as u32 * rounds;
-            let region = Region::new((0..lines).map(|_| 1.0), interval);
+            let region = WearRegion::new((0..lines).map(|_| 1.0), interval);
             let expected = stepped(lines, interval, endurance, |write| write % lines);
             let found = region.writes_until(endurance as f64);
             let slack = 2.0 * f64::from(interval);

@@ -1,15 +1,16 @@
-//! A fixed, invertible shuffle of line numbers, so that neighbours in the address space are no neighbours in a memory.
+//! Fixed, invertible shuffle of line numbers, which separates neighbours in the address space from each other in the
+//! memory.
 //!
-//! A Feistel network of three stages over numbers of an even count of bits (Qureshi et al., "Enhancing lifetime and
-//! security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009, section 4.2). Where the count of lines
-//! is no power of four, a number that falls outside is sent through the network again until it falls inside, which
-//! keeps the shuffle a bijection and takes four rounds on average at most.
+//! The shuffle is a Feistel network of three stages over numbers of an even count of bits (Qureshi et al., "Enhancing
+//! lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009, section 4.2). Where the
+//! count of lines is no power of four, a number that falls outside is sent through the network again until it falls
+//! inside, which keeps the shuffle a bijection and takes four rounds on average at most.
 
 use crate::random::mix;
 
 const STAGES: usize = 3;
 
-/// A permutation of the numbers below `lines`.
+/// Permutation of the numbers below `lines`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Randomiser {
     lines: u64,
@@ -18,7 +19,7 @@ pub struct Randomiser {
 }
 
 impl Randomiser {
-    /// The permutation of `lines` numbers (at least one, at most 2^62) that a key stands for.
+    /// Creates the permutation of `lines` numbers (at least one, at most 2^62) that belongs to `key`.
     pub fn new(lines: u64, key: u64) -> Randomiser {
         assert!((1..=1 << 62).contains(&lines), "a shuffle of {lines} lines");
         let bits = u64::BITS - (lines - 1).leading_zeros();
@@ -27,7 +28,7 @@ impl Randomiser {
         Randomiser { lines, half_bits, keys }
     }
 
-    /// Where a line goes. `line` must be below the number of lines.
+    /// Returns the number that `line` is mapped to. `line` must be below the number of lines.
     pub fn forward(&self, line: u64) -> u64 {
         self.walk(line, |number| {
             let (left, right) = self.halves(number);
@@ -36,7 +37,7 @@ impl Randomiser {
         })
     }
 
-    /// Where it came from: the inverse of [`Randomiser::forward`].
+    /// Returns the line that is mapped to this number: the inverse of [`Randomiser::forward`].
     pub fn backward(&self, line: u64) -> u64 {
         self.walk(line, |number| {
             let (left, right) = self.halves(number);
@@ -81,7 +82,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_shuffle_meets_every_line_once_and_can_be_undone(lines in 1u64..3000, key: u64) {
+        fn shuffle_maps_every_line_to_a_different_one_and_can_be_inverted(lines in 1u64..3000, key: u64) {
             let shuffle = Randomiser::new(lines, key);
             let mut met = vec![false; lines as usize];
             for line in 0..lines {
@@ -93,14 +94,14 @@ mod tests {
         }
 
         #[test]
-        fn large_shuffles_can_be_undone(lines in 1u64..=1 << 62, line: u64, key: u64) {
+        fn large_shuffles_can_be_inverted(lines in 1u64..=1 << 62, line: u64, key: u64) {
             let shuffle = Randomiser::new(lines, key);
             prop_assert_eq!(shuffle.backward(shuffle.forward(line % lines)), line % lines);
         }
     }
 
     #[test]
-    fn neighbours_are_torn_apart() {
+    fn shuffle_separates_neighbours() {
         let shuffle = Randomiser::new(1 << 16, 7);
         let near = (0..1000).filter(|&line| shuffle.forward(line).abs_diff(shuffle.forward(line + 1)) < 1000).count();
         assert!(near < 80, "{near} of 1000 neighbours are still within 1000 lines, where chance gives 30");

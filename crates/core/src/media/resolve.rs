@@ -1,20 +1,20 @@
-//! From a description to a memory.
+//! Construction of a memory from its description.
 
 use super::cells::Cells;
-use super::chip::Chips;
+use super::chip::BankChips;
 use super::housekeeping::Pauses;
 use super::wear::Wear;
-use super::{Acknowledge, BusRate, Details, Geometry, Media, RandomData, Timing};
+use super::{BusRate, Geometry, Media, MediaOptions, RandomData, Timing};
 use crate::config::{self, DataPattern};
 use crate::random::Random;
 
 impl Media {
-    /// The memory of a description; chance, where data is random and where lines are spread, comes from `seed`.
+    /// Creates the memory of a description. `seed` determines random data and the shuffle of lines.
     pub fn of(media: &config::Media, seed: u64) -> Media {
         let random_data = (media.data_pattern == DataPattern::Random)
             .then(|| Box::new(RandomData { cells: Cells::of(media), random: Random::stream(seed, "data of writes") }));
-        let details = Details {
-            chips: Chips::of(media),
+        let details = MediaOptions {
+            chips: BankChips::of(media),
             pauses: Pauses::every(media.housekeeping_interval, media.housekeeping),
             wear: Wear::of(media, seed).map(Box::new),
             random_data,
@@ -33,13 +33,10 @@ impl From<&config::Media> for Geometry {
             timing: Timing {
                 read: media.read,
                 command: media.command,
-                program: Cells::of(media).time(media.data_pattern),
+                program: Cells::of(media).program_time(media.data_pattern),
                 program_bytes: media.program_bytes,
                 bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
-                acknowledge: match media.acknowledge {
-                    config::Acknowledge::Early => Acknowledge::Early,
-                    config::Acknowledge::Late => Acknowledge::Late,
-                },
+                acknowledge: media.acknowledge,
             },
         }
     }

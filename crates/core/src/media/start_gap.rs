@@ -1,9 +1,9 @@
-//! Start-Gap: one spare line and two registers instead of a table of lines.
+//! Start-Gap wear levelling: one spare line and two registers instead of a table of lines.
 //!
-//! Qureshi et al., "Enhancing lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO
-//! 2009, section 3. A region of N lines has N + 1 slots; the one without a line is the gap. The gap moves down by a
-//! slot when its neighbour's line is copied into it, and from slot 0 to slot N; then every line has moved up by one,
-//! which the register Start counts.
+//! Qureshi et al., "Enhancing lifetime and security of PCM-based main memory with Start-Gap wear leveling", MICRO 2009,
+//! section 3. A region of N lines has N + 1 slots; the one without a line is the gap. The gap moves down by a slot when
+//! its neighbour's line is copied into it, and from slot 0 to slot N; then every line has moved up by one, which the
+//! register Start counts.
 //!
 //! ```text
 //!     slot   0 1 2 3 4        slot   0 1 2 3 4        slot   0 1 2 3 4
@@ -11,41 +11,46 @@
 //!            Start 0, Gap 4          Start 0, Gap 3          Start 1, Gap 4, after 5 moves
 //! ```
 
-/// A region of lines. Its public fields are all that has to be kept over a loss of power.
+/// Region of lines. Its public fields are everything that has to survive a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StartGap {
-    /// Lines of the region, at least one; there is a slot more.
+    /// Number of lines of the region, at least one; there is one slot more.
     pub lines: u64,
-    /// By how many slots all lines have moved, modulo their number.
+    /// Number of slots by which all lines have moved, modulo the number of lines.
     pub start: u64,
-    /// The slot without a line.
+    /// Slot without a line.
     pub gap: u64,
-    /// Writes since the last move.
+    /// Number of writes since the last move of the gap.
     pub writes: u32,
 }
 
-/// A line is copied from one slot to another.
+/// Copy of a line from one slot to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct LineMove {
+    /// Slot that the line leaves, which becomes the gap.
     pub from: u64,
+    /// Slot that was the gap.
     pub to: u64,
 }
 
 impl StartGap {
-    /// A region that has seen no write. Asserts that it has a line.
+    /// Creates a region that has seen no write.
+    ///
+    /// # Panics
+    /// If it has no line, or more than 2^62.
     pub fn new(lines: u64) -> StartGap {
         assert!((1..=1 << 62).contains(&lines), "a region of {lines} lines");
         StartGap { lines, start: 0, gap: lines, writes: 0 }
     }
 
-    /// The slot that holds a line, which must be below the number of lines.
+    /// Returns the slot that holds a line, which must be below the number of lines.
     pub fn slot(&self, line: u64) -> u64 {
         debug_assert!(line < self.lines);
         let turned = (line + self.start) % self.lines;
         turned + u64::from(turned >= self.gap)
     }
 
-    /// The line that a slot holds; none in the gap. The inverse of [`StartGap::slot`].
+    /// Returns the line that a slot holds; `None` for the gap. The inverse of [`StartGap::slot`].
     pub fn line(&self, slot: u64) -> Option<u64> {
         if slot == self.gap {
             return None;
@@ -54,8 +59,8 @@ impl StartGap {
         Some((turned + self.lines - self.start) % self.lines)
     }
 
-    /// Count a write to the region; every `interval` writes the gap moves.
-    pub fn on_write(&mut self, interval: u32) -> Option<Move> {
+    /// Counts a write to the region, and moves the gap every `interval` writes.
+    pub fn on_write(&mut self, interval: u32) -> Option<LineMove> {
         self.writes += 1;
         if self.writes < interval {
             return None;
@@ -64,8 +69,8 @@ impl StartGap {
         Some(self.move_gap())
     }
 
-    /// Move the gap by a slot: the line that must be copied.
-    pub fn move_gap(&mut self) -> Move {
+    /// Moves the gap by one slot. Returns the copy of a line that this needs.
+    pub fn move_gap(&mut self) -> LineMove {
         let to = self.gap;
         if self.gap == 0 {
             self.gap = self.lines;
@@ -73,7 +78,7 @@ impl StartGap {
         } else {
             self.gap -= 1;
         }
-        Move { from: self.gap, to }
+        LineMove { from: self.gap, to }
     }
 }
 
@@ -83,20 +88,20 @@ mod tests {
     use crate::random::Random;
     use proptest::prelude::*;
 
-    /// The slots of a region, each with the line that was copied into it.
+    /// Contents of a region's slots: the line that was copied into each.
     fn contents(region: &StartGap) -> Vec<Option<u64>> {
         (0..=region.lines).map(|slot| region.line(slot)).collect()
     }
 
-    fn copy(slots: &mut [Option<u64>], moved: Move) {
+    fn copy(slots: &mut [Option<u64>], moved: LineMove) {
         slots[moved.to as usize] = slots[moved.from as usize].take();
     }
 
     #[test]
-    fn the_figure_of_the_paper_comes_out() {
+    fn region_of_four_lines_moves_as_in_the_figure_of_the_paper() {
         let mut region = StartGap::new(4);
         assert_eq!(contents(&region), [Some(0), Some(1), Some(2), Some(3), None]);
-        assert_eq!(region.move_gap(), Move { from: 3, to: 4 });
+        assert_eq!(region.move_gap(), LineMove { from: 3, to: 4 });
         assert_eq!(contents(&region), [Some(0), Some(1), Some(2), None, Some(3)]);
         for _ in 0..4 {
             region.move_gap();
@@ -106,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_moves_at_the_last_write_of_an_interval_and_not_one_earlier() {
+    fn gap_moves_exactly_at_the_last_write_of_an_interval() {
         let mut region = StartGap::new(8);
         let moves: Vec<bool> = (0..200).map(|_| region.on_write(100).is_some()).collect();
         let at: Vec<usize> = (0..200).filter(|write| moves[*write]).collect();
@@ -131,7 +136,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn lines_and_slots_but_the_gap_are_a_bijection(lines in 1u64..200, moves in 0u32..50_000) {
+        fn lines_and_slots_without_the_gap_are_a_bijection(lines in 1u64..200, moves in 0u32..50_000) {
             let mut region = StartGap::new(lines);
             (0..moves).for_each(|_| { region.move_gap(); });
             let mut met = vec![false; lines as usize + 1];
@@ -145,7 +150,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_moves_once_in_as_many_moves_as_there_are_lines(lines in 1u64..100, before in 0u32..5000) {
+        fn every_line_moves_once_in_as_many_moves_as_there_are_lines(lines in 1u64..100, before in 0u32..5000) {
             let mut region = StartGap::new(lines);
             (0..before).for_each(|_| { region.move_gap(); });
             let mut next = || {

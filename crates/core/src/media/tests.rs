@@ -1,4 +1,4 @@
-//! Gates at t-1 and t, closed forms, and properties of the memory as a whole.
+//! Tests of the memory as a whole: boundaries at t-1 and t, closed forms, and properties.
 
 use super::*;
 use crate::config::{Fault, FaultAction};
@@ -18,7 +18,7 @@ fn geometry(channels: u16, banks_per_channel: u16, stripe_bytes: u32, timing: Ti
     Geometry { channels, banks_per_channel, stripe_bytes, timing }
 }
 
-/// The phase change memory of the DC Express paper on one channel.
+/// Phase change memory of the DC Express paper on one channel.
 fn pcm(banks: u16, stripe_bytes: u32) -> Media {
     Media::new(&geometry(1, banks, stripe_bytes, Timing::default()))
 }
@@ -44,7 +44,7 @@ fn technologies() -> [Timing; 3] {
 }
 
 #[test]
-fn an_idle_read_of_128_bytes_takes_the_368_ns_of_the_dc_express_paper() {
+fn idle_read_of_128_bytes_takes_the_368_ns_of_the_dc_express_paper() {
     let read = pcm(4, 4096).read(at(7), 0, 128, 128);
     assert_eq!(read.started, at(7));
     assert_eq!(read.first_at, at(7) + ns(194 + 110 + 64));
@@ -52,14 +52,14 @@ fn an_idle_read_of_128_bytes_takes_the_368_ns_of_the_dc_express_paper() {
 }
 
 #[test]
-fn the_first_bytes_of_an_idle_4_kib_read_come_as_soon_as_those_of_a_small_one() {
+fn first_bytes_of_an_idle_4_kib_read_come_as_soon_as_those_of_a_small_one() {
     let read = pcm(4, 4096).read(at(0), 4096, 4096, 128);
     assert_eq!(read.first_at, at(368));
     assert_eq!(read.last_at, at(304 + 2048));
 }
 
 #[test]
-fn a_bank_takes_its_next_read_at_the_end_of_the_transfer_and_not_a_picosecond_earlier() {
+fn bank_starts_its_next_read_exactly_when_the_transfer_ends() {
     let free_at = at(304 + 64);
     for (now, wait) in [(free_at - PS, PS), (free_at, Span::ZERO)] {
         let mut media = pcm(1, 4096);
@@ -71,7 +71,7 @@ fn a_bank_takes_its_next_read_at_the_end_of_the_transfer_and_not_a_picosecond_ea
 }
 
 #[test]
-fn a_bank_being_programmed_takes_no_access_until_the_last_picosecond_of_the_program() {
+fn bank_starts_no_access_before_its_program_has_ended() {
     let programmed_at = at(194 + 2048 + 120_000);
     for (now, wait) in [(programmed_at - PS, PS), (programmed_at, Span::ZERO)] {
         let mut media = pcm(1, 4096);
@@ -84,7 +84,7 @@ fn a_bank_being_programmed_takes_no_access_until_the_last_picosecond_of_the_prog
 }
 
 #[test]
-fn arrays_of_two_banks_overlap_while_their_transfers_take_turns_on_the_bus() {
+fn arrays_of_two_banks_overlap_while_their_transfers_share_the_bus() {
     let mut media = pcm(2, 4096);
     let first = media.read(at(0), 0, 128, 128);
     let second = media.read(at(0), 4096, 128, 128);
@@ -94,7 +94,7 @@ fn arrays_of_two_banks_overlap_while_their_transfers_take_turns_on_the_bus() {
 }
 
 #[test]
-fn channels_do_not_hinder_each_other() {
+fn channels_work_independently() {
     let mut media = Media::new(&geometry(2, 1, 512, Timing::default()));
     let read = media.read(at(0), 0, 1024, 128);
     assert_eq!(read.first_at, at(368));
@@ -102,7 +102,7 @@ fn channels_do_not_hinder_each_other() {
 }
 
 #[test]
-fn the_first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
+fn first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
     let mut media = pcm(2, 64);
     media.write(at(0), 64, 64);
     let programmed_at = at(194 + 32 + 120_000);
@@ -115,7 +115,7 @@ fn the_first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
 }
 
 #[test]
-fn a_read_behind_a_program_does_not_keep_the_bus_from_the_other_banks() {
+fn read_behind_a_program_does_not_block_the_bus_for_other_banks() {
     let mut media = pcm(2, 4096);
     media.write(at(0), 0, 4096);
     media.read(at(0), 0, 128, 128);
@@ -123,7 +123,7 @@ fn a_read_behind_a_program_does_not_keep_the_bus_from_the_other_banks() {
 }
 
 #[test]
-fn early_and_late_acknowledgement_differ_by_the_program_time_alone() {
+fn early_and_late_acknowledgement_differ_by_the_program_time() {
     let acknowledged = |acknowledge| {
         let timing = Timing { acknowledge, ..Timing::default() };
         let mut media = Media::new(&geometry(1, 1, 4096, timing));
@@ -138,7 +138,7 @@ fn early_and_late_acknowledgement_differ_by_the_program_time_alone() {
     assert_eq!(late_next.programmed_at, early_next.programmed_at);
 }
 
-/// When the cells of all these writes, asked for one after the other, are programmed on one bank of units of 4 KiB.
+/// Returns when the cells of these writes `(time, offset)` are programmed on one bank with units of 4 KiB.
 fn programmed(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
     let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge, ..Timing::default() }));
     let ends = writes.iter().map(|&(now, offset)| media.write(at(now), offset, 512).programmed_at);
@@ -146,7 +146,7 @@ fn programmed(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
 }
 
 #[test]
-fn pieces_of_a_request_that_lie_in_one_program_unit_are_programmed_once() {
+fn pieces_of_a_request_in_one_program_unit_are_programmed_once() {
     for stripe_bytes in [64, 256, 4096] {
         let write = pcm(4, stripe_bytes).write(at(0), 0, 16_384);
         assert!(write.programmed_at < at(120_000 + 194 + 8192 + 200), "{stripe_bytes}: {}", write.programmed_at);
@@ -154,7 +154,7 @@ fn pieces_of_a_request_that_lie_in_one_program_unit_are_programmed_once() {
 }
 
 #[test]
-fn a_piece_joins_its_unit_until_the_last_picosecond_before_that_is_programmed() {
+fn piece_joins_its_unit_until_the_programming_of_that_unit_begins() {
     let first_at = 194 + 256;
     let joined = programmed(&[(0, 0), (first_at - 1, 512)], Acknowledge::Late);
     assert_eq!(joined, at(first_at - 1 + first_at + 120_000), "its own command and transfer, then one program");
@@ -170,7 +170,7 @@ fn pieces_that_wait_for_a_busy_bank_share_a_program() {
 }
 
 #[test]
-fn what_nobody_waits_for_waits_for_the_rest_of_its_unit_as_long_as_a_program_takes() {
+fn incomplete_unit_that_nobody_waits_for_is_kept_for_one_program_time() {
     let buffered = 194 + 256;
     let alone = programmed(&[(0, 0)], Acknowledge::Early);
     assert_eq!(alone, at(buffered + 120_000 + 120_000));
@@ -182,7 +182,7 @@ fn what_nobody_waits_for_waits_for_the_rest_of_its_unit_as_long_as_a_program_tak
 }
 
 #[test]
-fn a_unit_that_waits_makes_room_for_another_at_once_and_lets_reads_pass() {
+fn incomplete_unit_is_programmed_for_another_unit_and_lets_reads_pass() {
     let timing = Timing { acknowledge: Acknowledge::Early, ..Timing::default() };
     let mut media = Media::new(&geometry(1, 1, 4096, timing));
     media.write(at(0), 0, 512);
@@ -198,7 +198,7 @@ fn a_unit_that_waits_makes_room_for_another_at_once_and_lets_reads_pass() {
 }
 
 #[test]
-fn a_flush_programs_what_waits_and_knows_when_that_is_done() {
+fn flush_programs_incomplete_units_and_returns_when_that_is_done() {
     let mut media = pcm(4, 4096);
     media.gather(at(0), 0, 512);
     media.gather(at(0), 4096, 4096);
@@ -208,7 +208,7 @@ fn a_flush_programs_what_waits_and_knows_when_that_is_done() {
 }
 
 #[test]
-fn parts_of_a_row_that_meet_at_their_bank_are_read_with_one_activation() {
+fn parts_of_an_open_row_are_read_with_one_activation() {
     let mut media = pcm(1, 4096);
     let ends: Vec<Time> = (0..4).map(|i| media.read_along(at(i), i * 256, 256).last_at).collect();
     assert_eq!(ends, [at(304 + 128), at(304 + 256), at(304 + 384), at(304 + 512)]);
@@ -220,14 +220,14 @@ fn parts_of_a_row_that_meet_at_their_bank_are_read_with_one_activation() {
 }
 
 #[test]
-fn requests_of_nothing_are_done_at_once() {
+fn requests_of_zero_bytes_are_done_at_once() {
     let mut media = pcm(1, 4096);
     assert_eq!(media.read(at(5), 0, 0, 128).last_at, at(5));
     assert_eq!(media.write(at(5), 0, 0).programmed_at, at(5));
 }
 
 #[test]
-fn the_largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
+fn largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
     let mut media = Media::new(&geometry(3, 5, 1 << 20, Timing::default()));
     let read = media.read(at(0), u64::MAX, u32::MAX, u32::MAX);
     assert_eq!(read.first_at, read.last_at);
@@ -237,7 +237,7 @@ fn the_largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
     assert!(media.write(Time::NEVER, 0, 512).started > read.started);
 }
 
-/// Bytes a nanosecond that the memory gives to `reads` sequential reads of `bytes`, all asked at once.
+/// Returns the bandwidth in bytes per nanosecond of `reads` sequential reads of `bytes`, all requested at once.
 fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
     let mut media = Media::new(geometry);
     let end = (0..reads).map(|i| media.read(Time::ZERO, i * u64::from(bytes), bytes, 1).last_at).max();
@@ -245,14 +245,14 @@ fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
 }
 
 #[test]
-fn saturated_bandwidth_is_the_lower_of_what_buses_carry_and_banks_deliver() {
+fn saturated_bandwidth_is_the_lower_of_the_limits_of_buses_and_banks() {
     let mut bus_bound = 0;
     for timing in technologies() {
         for (channels, banks) in [(1, 1), (1, 4), (8, 2), (3, 64)] {
             for bytes in [64, 512, 4096] {
                 let limits = geometry(channels, banks, bytes, timing);
-                let buses = f64::from(channels) / timing.bus.transfer(1000).as_ns() * 1000.0;
-                let cycle = (timing.read_access() + timing.bus.transfer(bytes)).as_ns();
+                let buses = f64::from(channels) / timing.bus.transfer_time(1000).as_ns() * 1000.0;
+                let cycle = (timing.read_access_time() + timing.bus.transfer_time(bytes)).as_ns();
                 let all_banks = f64::from(channels) * f64::from(banks);
                 let expected = buses.min(all_banks * f64::from(bytes) / cycle);
                 let reads = 4000 * u64::from(channels) * u64::from(banks);
@@ -266,7 +266,7 @@ fn saturated_bandwidth_is_the_lower_of_what_buses_carry_and_banks_deliver() {
 }
 
 #[test]
-fn saturated_writes_are_bound_by_the_program_time_of_all_banks() {
+fn saturated_writes_are_limited_by_the_program_time_of_all_banks() {
     let mut media = Media::new(&geometry(8, 2, 4096, Timing::default()));
     let writes = 16_000;
     let end = (0..writes).map(|i| media.write(Time::ZERO, i * 4096, 4096).programmed_at).max();
@@ -294,7 +294,7 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
 }
 
 #[test]
-fn what_a_fault_costs_is_time_before_the_bank_and_not_in_the_drives_processors() {
+fn bank_fault_delays_a_read_before_the_bank_and_not_in_the_processors() {
     let own = Timing::default().command + Timing::default().read;
     let slow = Fault { action: FaultAction::SlowBank, factor: 10.0, ..Fault::default() };
     let mut media = pcm(1, 4096).with_faults(&[slow], 1);
@@ -328,7 +328,7 @@ proptest! {
             let piece = media.interleave.pieces(stripe * 512, bytes).next().unwrap();
             let access = match is_read {
                 true => media.read_piece(now, piece, 1, false).access,
-                false => media.write_piece(now, piece, media.unit(piece), Patience::None).0.access,
+                false => media.write_piece(now, piece, media.program_unit(piece), ProgramPolicy::AtOnce).0.access,
             };
             prop_assert!(access.bank_from >= now);
             on_banks.push((piece.bank, access.bank_from, access.bank_until));
@@ -340,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_are_ordered_in_time_and_no_piece_beats_an_idle_memory(
+    fn stages_are_ordered_in_time_and_no_piece_is_faster_than_on_idle_memory(
         technology in 0usize..3, channels in 1u16..4, banks in 1u16..4, stripe_bytes in 1u32..2000,
         calls in prop::collection::vec((0u64..2000, 0u64..100_000, 1u32..9000, 0u32..9000), 1..40),
     ) {
@@ -350,7 +350,7 @@ proptest! {
         for (i, (pause_ns, offset, bytes, first_bytes)) in calls.into_iter().enumerate() {
             now += ns(pause_ns);
             let pieces = media.interleave.pieces(offset, bytes);
-            let largest = pieces.map(|piece| timing.bus.transfer(piece.bytes)).max().unwrap();
+            let largest = pieces.map(|piece| timing.bus.transfer_time(piece.bytes)).max().unwrap();
             if i % 3 == 0 {
                 let write = media.write(now, offset, bytes);
                 prop_assert!(now <= write.started && write.started <= write.buffered_at);
@@ -362,14 +362,14 @@ proptest! {
                 let read = media.read(now, offset, bytes, first_bytes);
                 prop_assert!(now <= read.started && read.started <= read.first_at);
                 prop_assert!(read.first_at <= read.last_at);
-                prop_assert!(read.last_at >= now + timing.read_access() + largest);
-                prop_assert!(read.first_at >= now + timing.read_access() + timing.bus.transfer(1));
+                prop_assert!(read.last_at >= now + timing.read_access_time() + largest);
+                prop_assert!(read.first_at >= now + timing.read_access_time() + timing.bus.transfer_time(1));
             }
         }
     }
 
     #[test]
-    fn a_request_of_one_piece_is_never_faster_than_on_an_idle_memory(
+    fn request_of_one_piece_is_never_faster_than_on_an_idle_memory(
         technology in 0usize..3, banks in 1u16..4,
         calls in prop::collection::vec((0u64..2000, 0u64..12, 1u32..=512, any::<bool>()), 1..40),
     ) {

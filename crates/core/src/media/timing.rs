@@ -1,41 +1,32 @@
-//! How long one access takes: the costs of a technology, and the bus that the banks of a channel share. The bus is held
+//! Time of one access: the costs of a memory technology, and the bus that the banks of a channel share. The bus is held
 //! for transfers alone; commands and array work of different banks overlap.
 
 use std::collections::VecDeque;
 
+use crate::config::Acknowledge;
 use crate::time::{Span, Time};
 
-/// When a write is reported done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Acknowledge {
-    /// Data in the row buffers.
-    Early,
-    /// Cells programmed.
-    #[default]
-    Late,
-}
-
-/// The costs of one access: a row of numbers for each technology. DRAM is a row whose `program` is
-/// zero.
+/// Times of one access: a row of numbers for each technology. DRAM is a row whose `program` is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Bus commands and row overhead of one access.
+    /// Time of bus commands and row overhead of one access.
     pub command: Span,
-    /// Array read: cells into the row buffer.
+    /// Time of an array read: cells into the row buffer.
     pub read: Span,
     /// Transfer rate of one channel's bus.
     pub bus: BusRate,
-    /// Array write of one program unit.
+    /// Time of an array write of one program unit.
     pub program: Span,
-    /// Bytes that one array write programs in a bank at once; units are aligned in the bank.
+    /// Number of bytes that one array write programs in a bank at once; units are aligned in the bank.
     pub program_bytes: u32,
+    /// Stage at which a write is acknowledged.
     pub acknowledge: Acknowledge,
 }
 
 impl Default for Timing {
-    /// The prototype of the DC Express paper. 110 ns is its array read; the rest of the 0.368 us of
-    /// its Table 5, 194 + 64 ns, is command overhead and 128 bytes at a bus rate of at least the
-    /// link's (128 B / 76 ns). The program time is the 120 us of 64 bytes in the PSS paper.
+    /// Times of the prototype of the DC Express paper. 110 ns is its array read; the rest of the 0.368 us of its Table
+    /// 5, 194 + 64 ns, is command overhead and 128 bytes at a bus rate of at least the link's (128 B / 76 ns). The
+    /// program time is the 120 us of 64 bytes in the PSS paper.
     fn default() -> Timing {
         Timing {
             command: Span::from_ns(194),
@@ -49,9 +40,9 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Time to program `bytes` from `bank_offset` on, one program unit after the other.
-    /// `program_bytes` must not be zero.
-    pub fn program(&self, bank_offset: u64, bytes: u32) -> Span {
+    /// Returns the time to program `bytes` from `bank_offset` on, one program unit after the other. `program_bytes`
+    /// must not be zero.
+    pub fn program_time(&self, bank_offset: u64, bytes: u32) -> Span {
         if self.program.is_zero() {
             return Span::ZERO;
         }
@@ -60,99 +51,106 @@ impl Timing {
         self.program * touched.div_ceil(unit)
     }
 
-    /// From the start of an unhindered read to its first byte on the bus.
-    pub fn read_access(&self) -> Span {
+    /// Returns the time from the start of a read that nothing delays to its first byte on the bus.
+    pub fn read_access_time(&self) -> Span {
         self.command + self.read
     }
 }
 
-/// The rate of a bus, kept as the time of one byte in 2^-32 ps: transfers are charged on every
-/// access, and an integer multiplication costs a fraction of a floating-point division.
+/// Rate of a bus, stored as the time of one byte in 2^-32 ps: transfers are charged on every access, and an integer
+/// multiplication costs a fraction of a floating-point division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusRate {
     byte_ps_q32: u64,
 }
 
 impl BusRate {
-    /// A rate in bytes a nanosecond, which must be positive. Times are right to the nearest
-    /// picosecond for transfers up to 2^31 bytes.
+    /// Creates a rate from bytes per nanosecond, which must be positive. Times are right to the nearest picosecond for
+    /// transfers up to 2^31 bytes.
     pub fn from_bytes_per_ns(bytes_per_ns: f64) -> BusRate {
         assert!(bytes_per_ns > 0.0, "a bus needs a rate");
         let byte_ps = 1e3 / bytes_per_ns;
         BusRate { byte_ps_q32: (byte_ps * (1u64 << 32) as f64).round() as u64 }
     }
 
-    /// Time of `bytes` on the bus.
-    pub fn transfer(&self, bytes: u32) -> Span {
+    /// Returns the time of `bytes` on the bus.
+    pub fn transfer_time(&self, bytes: u32) -> Span {
         let ps_q32 = u128::from(bytes) * u128::from(self.byte_ps_q32) + (1 << 31);
         Span::from_ps((ps_q32 >> 32) as u64)
     }
 
-    /// Time of `bits` on the bus, to the nearest picosecond for up to 2^34 of them.
-    pub fn transfer_bits(&self, bits: u64) -> Span {
+    /// Returns the time of `bits` on the bus, to the nearest picosecond for up to 2^34 bits.
+    pub fn transfer_bits_time(&self, bits: u64) -> Span {
         let ps_q35 = u128::from(bits) * u128::from(self.byte_ps_q32) + (1 << 34);
         Span::from_ps((ps_q35 >> 35) as u64)
     }
 }
 
-/// One access, as a bank and its bus will carry it out.
+/// Periods for which one access holds its bank and its bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct BankAccess {
+    /// Start of the access in its bank.
     pub bank_from: Time,
+    /// Start of the transfer on the bus.
     pub bus_from: Time,
+    /// End of the transfer on the bus.
     pub bus_until: Time,
+    /// End of the access in its bank, after the programming of a write.
     pub bank_until: Time,
 }
 
-/// When an access is handed over, and from when on it may start: later, if the memory pauses.
+/// Time at which an access is handed over, and the earliest time at which it may start, which is later if the memory
+/// pauses.
 #[derive(Clone, Copy, Debug)]
-pub struct When {
+pub struct AccessStart {
+    /// Time at which the access is handed over.
     pub now: Time,
+    /// Earliest start of the access.
     pub earliest: Time,
 }
 
-/// A piece of a request, as its bank and its buses will carry it out.
+/// Times of one piece of a request in its bank and on its buses.
 #[derive(Clone, Copy, Debug)]
-pub struct Served {
-    /// On several buses, from the first start to the last end.
-    pub access: Access,
-    /// The bytes that were asked for first are there; of a write, all bytes are in the row buffers.
+pub struct PieceTiming {
+    /// Periods of bank and bus; of several buses, from the first start to the last end.
+    pub access: BankAccess,
+    /// The needed first bytes are in the controller; for a write, all bytes are in the row buffers.
     pub first_at: Time,
-    /// What that takes on an idle memory.
+    /// Time from the start to `first_at` on an idle memory.
     pub service: Span,
-    /// Of a write, the latest instant at which its cells are programmed, as far as is known yet.
+    /// For a write, the latest time at which its cells are programmed, as far as is known yet.
     pub programmed_at: Time,
     /// Time of transfers, summed over the buses.
     pub bus_time: Span,
 }
 
-/// The bus of one channel.
+/// Bus of one channel, with the transfers that it has reserved.
 ///
-/// A transfer takes the first gap that holds it whole. A plain `free_at` would be wrong here: a
-/// transfer promised behind a program of 120 us would keep the bus from every other bank until
-/// then. What was promised stands, so a gap shorter than a transfer is lost where a real arbiter
-/// would let the transfer start and delay the promised one by the difference.
+/// A transfer takes the first gap that holds it whole. A plain `free_at` would be wrong here: a transfer reserved
+/// behind a program of 120 us would keep the bus from every other bank until then. Reservations stand, so a gap shorter
+/// than a transfer is lost where a real arbiter would let the transfer start and delay the reserved one by the
+/// difference.
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
-    /// Busy intervals that have not ended, in time order; those that touch are merged, so that a
-    /// saturated bus has one.
-    promised: VecDeque<Interval>,
+    /// Reserved intervals that have not ended, in time order; those that touch are merged, so that a saturated bus has
+    /// one.
+    promised: VecDeque<BusyInterval>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct BusyInterval {
     from: Time,
     until: Time,
 }
 
 impl Bus {
-    /// Reserves `length` at or after `ready` and returns its start. Calls come in the order of
-    /// `now`, and `ready` is not before it.
+    /// Reserves `length` at or after `ready` and returns its start. Calls come in the order of `now`, and `ready` is
+    /// not before `now`.
     #[inline(always)]
     pub fn promise(&mut self, now: Time, ready: Time, length: Span) -> Time {
         self.forget_before(now);
         match self.promised.back_mut() {
-            // Nearly always it comes behind all that was promised, or continues the last of it.
+            // Nearly every transfer comes behind all reservations, or continues the last one.
             Some(last) if (last.from..=last.until).contains(&ready) => {
                 let from = last.until;
                 last.until += length;
@@ -160,13 +158,13 @@ impl Bus {
             }
             Some(last) if ready < last.from => {}
             _ => {
-                self.promised.push_back(Interval { from: ready, until: ready + length });
+                self.promised.push_back(BusyInterval { from: ready, until: ready + length });
                 return ready;
             }
         }
         let (position, from) = self.first_gap(ready, length);
         let until = from + length;
-        self.occupy(position, Interval { from, until });
+        self.occupy(position, BusyInterval { from, until });
         from
     }
 
@@ -176,7 +174,7 @@ impl Bus {
         }
     }
 
-    /// Where in the list the first gap of `length` is, and the earliest start in it.
+    /// Returns the list index of the first gap of `length`, and the earliest start in that gap.
     fn first_gap(&self, ready: Time, length: Span) -> (usize, Time) {
         let mut position = self.promised.partition_point(|busy| busy.until <= ready);
         let mut from = ready;
@@ -189,7 +187,7 @@ impl Bus {
         (position, from)
     }
 
-    fn occupy(&mut self, position: usize, mut new: Interval) {
+    fn occupy(&mut self, position: usize, mut new: BusyInterval) {
         if let Some(next) = self.promised.get(position)
             && next.from == new.until
         {
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_takes_a_gap_of_its_length_and_not_one_that_is_a_picosecond_short() {
+    fn transfer_takes_a_gap_of_its_length_but_not_one_a_picosecond_shorter() {
         for (length, from) in [(ns(50), at(10)), (Span::from_ps(50_001), at(100))] {
             let mut bus = Bus::default();
             assert_eq!(bus.promise(at(0), at(0), ns(10)), at(0));
@@ -226,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_far_ahead_does_not_keep_the_bus_from_others() {
+    fn transfer_reserved_far_ahead_does_not_block_the_bus_for_others() {
         let mut bus = Bus::default();
         assert_eq!(bus.promise(at(0), at(120_000), ns(64)), at(120_000));
         assert_eq!(bus.promise(at(1), at(305), ns(64)), at(305));
     }
 
     #[test]
-    fn a_saturated_bus_remembers_one_interval() {
+    fn saturated_bus_stores_one_interval() {
         let mut bus = Bus::default();
         for transfer in [4, 1, 3, 0, 2] {
             bus.promise(at(0), at(transfer * 10), ns(10));
@@ -243,38 +241,38 @@ mod tests {
     }
 
     #[test]
-    fn a_program_unit_counts_once_however_little_of_it_is_written() {
+    fn partly_written_program_unit_takes_a_whole_program_time() {
         let timing = Timing { program_bytes: 64, ..Timing::default() };
-        assert_eq!(timing.program(0, 1), timing.program);
-        assert_eq!(timing.program(0, 64), timing.program);
-        assert_eq!(timing.program(0, 65), timing.program * 2);
-        assert_eq!(timing.program(63, 2), timing.program * 2);
-        assert_eq!(timing.program(u64::MAX, 64), timing.program * 2);
+        assert_eq!(timing.program_time(0, 1), timing.program);
+        assert_eq!(timing.program_time(0, 64), timing.program);
+        assert_eq!(timing.program_time(0, 65), timing.program * 2);
+        assert_eq!(timing.program_time(63, 2), timing.program * 2);
+        assert_eq!(timing.program_time(u64::MAX, 64), timing.program * 2);
     }
 
     #[test]
-    fn the_66_mhz_dual_data_bus_of_p5q_chips_moves_64_bytes_in_256_clocks() {
+    fn dual_data_bus_of_p5q_chips_at_66_mhz_moves_64_bytes_in_256_clocks() {
         let p5q = BusRate::from_bytes_per_ns(0.066 * 2.0 / 8.0);
-        assert_eq!(p5q.transfer(64), Span::from_ps(3_878_788));
+        assert_eq!(p5q.transfer_time(64), Span::from_ps(3_878_788));
     }
 
     #[test]
-    fn the_slowest_bus_and_the_largest_transfer_do_not_overflow() {
+    fn slowest_bus_and_largest_transfer_do_not_overflow() {
         let slowest = BusRate::from_bytes_per_ns(f64::MIN_POSITIVE);
-        assert!(slowest.transfer(u32::MAX) > Span::from_s(4_000_000));
+        assert!(slowest.transfer_time(u32::MAX) > Span::from_s(4_000_000));
         let fastest = BusRate::from_bytes_per_ns(f64::INFINITY);
-        assert_eq!(fastest.transfer(u32::MAX), Span::ZERO);
+        assert_eq!(fastest.transfer_time(u32::MAX), Span::ZERO);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn transfer_times_are_bytes_over_rate_to_the_nearest_picosecond(
+        fn transfer_time_is_bytes_over_rate_to_the_nearest_picosecond(
             bytes in 0u32..1 << 26, bytes_per_ns in 1e-6..1e4f64,
         ) {
             let exact_ps = f64::from(bytes) * 1e3 / bytes_per_ns;
-            let transfer = BusRate::from_bytes_per_ns(bytes_per_ns).transfer(bytes);
+            let transfer = BusRate::from_bytes_per_ns(bytes_per_ns).transfer_time(bytes);
             // Beyond 2^53 ps a double is coarser than a picosecond.
             prop_assert!((transfer.as_ps() as f64 - exact_ps).abs() <= 0.51 + exact_ps * 1e-15);
         }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::config::{Fault, FaultAction};
-use crate::media::ecc::{CHIP_BYTES, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict};
+use crate::media::ecc::{CHIP_BYTES, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::protocol::ports::Settled;
@@ -34,11 +34,11 @@ impl Damage {
     /// Whether it is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
     /// without data knows it too.
     pub(super) fn is_fatal(self) -> bool {
-        self.read(0, &mut [0; SECTOR_BYTES]) == Verdict::Uncorrectable
+        self.read(0, &mut [0; SECTOR_BYTES]) == DecodeVerdict::Uncorrectable
     }
 
     /// A sector is read: its bytes as the code gives them back.
-    fn read(self, sector: u64, bytes: &mut [u8; SECTOR_BYTES]) -> Verdict {
+    fn read(self, sector: u64, bytes: &mut [u8; SECTOR_BYTES]) -> DecodeVerdict {
         static CODEC: OnceLock<SectorCodec> = OnceLock::new();
         let codec = CODEC.get_or_init(SectorCodec::new);
         let mut chips = codec.encode(bytes, sector);
@@ -100,13 +100,13 @@ mod tests {
         };
         for bits in [1, 2, CORRECTED_BITS as u16] {
             let damage = Damage::Bits { bits, seed: 3 };
-            assert_eq!(read(damage), (Verdict::Corrected { bits: bits.into() }, true));
+            assert_eq!(read(damage), (DecodeVerdict::Corrected { bits: bits.into() }, true));
             assert!(!damage.is_fatal());
         }
         for bits in [CORRECTED_BITS as u16 + 1, 41, 200, STORED_BITS as u16] {
             assert!(Damage::Bits { bits, seed: 3 }.is_fatal(), "{bits}");
         }
-        assert!((0..9).all(|chip| read(Damage::Chip(chip)) == (Verdict::Restored { chip }, true)));
+        assert!((0..9).all(|chip| read(Damage::Chip(chip)) == (DecodeVerdict::Restored { chip }, true)));
     }
 
     #[test]

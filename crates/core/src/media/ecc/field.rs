@@ -1,7 +1,7 @@
 //! Arithmetic in GF(2^m) by tables of powers and logarithms.
 
-/// A field of 2^m elements, whose elements are the bit patterns below 2^m: polynomials over GF(2) in a root `a` of the
-/// field's primitive polynomial. Zero has a logarithm, too: one so large that all sums with it lead to zeros.
+/// Field of 2^m elements, whose elements are the bit patterns below 2^m: polynomials over GF(2) in a root `a` of the
+/// field's primitive polynomial. Zero has a logarithm too: one so large that all sums with it lead to zeros.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     order: usize,
@@ -10,7 +10,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field of a primitive polynomial, whose leading coefficient is its highest bit.
+    /// Creates the field of a primitive polynomial, whose leading coefficient is its highest bit.
     ///
     /// # Panics
     /// If the polynomial is not primitive, or its degree is above 13.
@@ -33,17 +33,17 @@ impl Field {
         Field { order, powers, logarithms }
     }
 
-    /// Elements other than zero; `a` to this power is 1.
+    /// Returns the number of elements other than zero; `a` to this power is 1.
     pub(super) fn order(&self) -> usize {
         self.order
     }
 
-    /// `a` to the power of `exponent`, any number.
+    /// Returns `a` to the power of any `exponent`.
     pub(super) fn power(&self, exponent: usize) -> u16 {
         self.powers[exponent % self.order]
     }
 
-    /// The logarithm of an element that is not zero.
+    /// Returns the logarithm of an element that is not zero.
     pub(super) fn logarithm(&self, element: u16) -> usize {
         debug_assert_ne!(element, 0, "zero is no power");
         usize::from(self.logarithms[usize::from(element)])
@@ -55,12 +55,13 @@ impl Field {
         self.powers[sum]
     }
 
-    /// The quotient by a divisor that is not zero.
+    /// Returns the quotient by a divisor that is not zero.
     pub(super) fn divide(&self, dividend: u16, divisor: u16) -> u16 {
         self.multiply(dividend, self.power(self.order - self.logarithm(divisor)))
     }
 
-    /// The coefficients, lowest first, of the polynomial over GF(2) of least degree that has `a^exponent` as a root.
+    /// Returns the coefficients, lowest first, of the polynomial over GF(2) of least degree that has `a^exponent` as a
+    /// root.
     pub(super) fn minimal_polynomial(&self, exponent: usize) -> Vec<bool> {
         let mut product = vec![1];
         let mut conjugate = exponent % self.order;
@@ -75,7 +76,7 @@ impl Field {
         product.into_iter().map(|coefficient| coefficient == 1).collect()
     }
 
-    /// `polynomial`, lowest coefficient first, times (x + root).
+    /// Returns `polynomial`, lowest coefficient first, times (x + root).
     fn times_root(&self, polynomial: &[u16], root: u16) -> Vec<u16> {
         let mut product = vec![0; polynomial.len() + 1];
         for (degree, &coefficient) in polynomial.iter().enumerate() {

@@ -1,105 +1,111 @@
-//! Damage done to sectors on purpose, and what becomes of it. The truth is kept aside: nothing is believed of a verdict.
+//! Experiments with the sector code: damages sectors on purpose, decodes them, and compares the result with the
+//! original. The original is kept aside, so that no verdict of the decoder has to be believed.
 
-use super::sector::{self, CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict};
+use super::sector::{
+    self, CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
+};
 use crate::random::Random;
 
-/// Bits of a sector in one chip.
+/// Number of a sector's bits in one chip.
 const CHIP_BITS: usize = CHIP_BYTES * 8;
-/// Wrong bits of [`Fault::TooManyBits`], at most: three times what is corrected.
+/// Largest number of wrong bits of [`Damage::TooManyBits`]: three times what is corrected.
 const WRONG_BITS_MAX: usize = 3 * CORRECTED_BITS;
 
-/// A kind of damage.
+/// Kind of damage to a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
-    /// As many wrong bits as are corrected, or fewer, anywhere.
+pub enum Damage {
+    /// Wrong bits anywhere, at most as many as are corrected.
     Bits,
-    /// The same in one chip.
+    /// Wrong bits in one chip, at most as many as are corrected.
     BitsOfOneChip,
-    /// A chip holds anything, and is known to have failed.
+    /// A chip with arbitrary content that is known to have failed.
     FailedChip,
-    /// One wrong bit more than is corrected, or up to three times as many.
+    /// Wrong bits anywhere, one more than is corrected up to three times as many.
     TooManyBits,
-    /// A chip holds anything, and nobody knows.
+    /// A chip with arbitrary content that is not known to have failed.
     UnnoticedFailedChip,
-    /// A sector of another address is read, with a few wrong bits or none.
+    /// A sector of another address, with a few wrong bits or none.
     OtherAddress,
-    /// A chip is known to have failed, and others hold wrong bits.
+    /// A chip that is known to have failed, and wrong bits in others.
     FailedChipAndBits,
-    /// A chip is known to have failed, and another one has too.
+    /// A chip that is known to have failed, and another failed chip that is not known.
     SecondFailedChip,
 }
 
-/// What became of a damaged sector.
+/// Result of decoding a damaged sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum DecodeOutcome {
     /// All chips are as they were written, and the verdict says so.
     Corrected,
-    /// The verdict is [`Verdict::Uncorrectable`].
+    /// The verdict is [`DecodeVerdict::Uncorrectable`].
     Reported,
-    /// The verdict is good and the sector is not: silent corruption.
+    /// The verdict is good but the sector is not: silent corruption.
     Miscorrected,
 }
 
-/// How many sectors had each outcome.
+/// Number of sectors with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OutcomeCounts {
+    /// Sectors that were corrected.
     pub corrected: u64,
+    /// Sectors that were reported as uncorrectable.
     pub reported: u64,
+    /// Sectors that were corrupted silently.
     pub miscorrected: u64,
 }
 
-impl Fault {
-    /// All of them, those that the code has the power to correct first.
-    pub const ALL: [Fault; 8] = [
-        Fault::Bits,
-        Fault::BitsOfOneChip,
-        Fault::FailedChip,
-        Fault::TooManyBits,
-        Fault::UnnoticedFailedChip,
-        Fault::OtherAddress,
-        Fault::FailedChipAndBits,
-        Fault::SecondFailedChip,
+impl Damage {
+    /// All kinds of damage, those that the code corrects first.
+    pub const ALL: [Damage; 8] = [
+        Damage::Bits,
+        Damage::BitsOfOneChip,
+        Damage::FailedChip,
+        Damage::TooManyBits,
+        Damage::UnnoticedFailedChip,
+        Damage::OtherAddress,
+        Damage::FailedChipAndBits,
+        Damage::SecondFailedChip,
     ];
 
-    /// Whether the code corrects all damage of this kind.
+    /// Returns true if the code corrects all damage of this kind.
     pub fn is_within_power(self) -> bool {
-        matches!(self, Fault::Bits | Fault::BitsOfOneChip | Fault::FailedChip)
+        matches!(self, Damage::Bits | Damage::BitsOfOneChip | Damage::FailedChip)
     }
 
-    /// The damage in words.
-    pub fn words(self) -> &'static str {
+    /// Returns the description of the damage in words.
+    pub fn description(self) -> &'static str {
         match self {
-            Fault::Bits => "1 to 39 wrong bits anywhere",
-            Fault::BitsOfOneChip => "1 to 39 wrong bits in one chip",
-            Fault::FailedChip => "a failed chip that is known",
-            Fault::TooManyBits => "40 to 117 wrong bits anywhere",
-            Fault::UnnoticedFailedChip => "a failed chip that is not known",
-            Fault::OtherAddress => "a sector of another address",
-            Fault::FailedChipAndBits => "a known failed chip, and wrong bits in others",
-            Fault::SecondFailedChip => "a known failed chip, and another one",
+            Damage::Bits => "1 to 39 wrong bits anywhere",
+            Damage::BitsOfOneChip => "1 to 39 wrong bits in one chip",
+            Damage::FailedChip => "a failed chip that is known",
+            Damage::TooManyBits => "40 to 117 wrong bits anywhere",
+            Damage::UnnoticedFailedChip => "a failed chip that is not known",
+            Damage::OtherAddress => "a sector of another address",
+            Damage::FailedChipAndBits => "a known failed chip, and wrong bits in others",
+            Damage::SecondFailedChip => "a known failed chip, and another one",
         }
     }
 }
 
-impl Counts {
-    /// Sectors of any outcome.
+impl OutcomeCounts {
+    /// Returns the number of sectors of all outcomes.
     pub fn total(&self) -> u64 {
         self.corrected + self.reported + self.miscorrected
     }
 
-    /// Count one sector.
-    pub fn add(&mut self, outcome: Outcome) {
+    /// Counts one sector.
+    pub fn add(&mut self, outcome: DecodeOutcome) {
         match outcome {
-            Outcome::Corrected => self.corrected += 1,
-            Outcome::Reported => self.reported += 1,
-            Outcome::Miscorrected => self.miscorrected += 1,
+            DecodeOutcome::Corrected => self.corrected += 1,
+            DecodeOutcome::Reported => self.reported += 1,
+            DecodeOutcome::Miscorrected => self.miscorrected += 1,
         }
     }
 }
 
-impl std::iter::Sum for Counts {
-    fn sum<I: Iterator<Item = Counts>>(counts: I) -> Counts {
-        counts.fold(Counts::default(), |sum, next| Counts {
+impl std::iter::Sum for OutcomeCounts {
+    fn sum<I: Iterator<Item = OutcomeCounts>>(counts: I) -> OutcomeCounts {
+        counts.fold(OutcomeCounts::default(), |sum, next| OutcomeCounts {
             corrected: sum.corrected + next.corrected,
             reported: sum.reported + next.reported,
             miscorrected: sum.miscorrected + next.miscorrected,
@@ -107,18 +113,18 @@ impl std::iter::Sum for Counts {
     }
 }
 
-/// Damages `trials` sectors of random bytes, decodes them and compares them with the truth.
-pub fn inject(codec: &SectorCodec, fault: Fault, trials: u64, seed: u64) -> Counts {
-    let mut random = Random::stream(seed, fault.words());
-    let mut counts = Counts::default();
+/// Damages `trials` sectors of random bytes, decodes them and compares them with the original.
+pub fn inject(codec: &SectorCodec, fault: Damage, trials: u64, seed: u64) -> OutcomeCounts {
+    let mut random = Random::stream(seed, fault.description());
+    let mut counts = OutcomeCounts::default();
     for _ in 0..trials {
         counts.add(trial(codec, fault, &mut random));
     }
     counts
 }
 
-/// Flips `bits` bits of a sector of random bytes, anywhere, and decodes it.
-pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Random) -> Outcome {
+/// Flips `bits` bits of a sector of random bytes, anywhere, and decodes the sector.
+pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Random) -> DecodeOutcome {
     let address = random.bits();
     let written = codec.encode(&bytes(random), address);
     let mut chips = written;
@@ -127,12 +133,12 @@ pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Rando
     outcome(verdict, chips == written)
 }
 
-fn trial(codec: &SectorCodec, fault: Fault, random: &mut Random) -> Outcome {
+fn trial(codec: &SectorCodec, fault: Damage, random: &mut Random) -> DecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {
-        Fault::Bits => return trial_of_bits(codec, few, random),
-        Fault::TooManyBits => {
+        Damage::Bits => return trial_of_bits(codec, few, random),
+        Damage::TooManyBits => {
             let many = from(random, CORRECTED_BITS + 1, WRONG_BITS_MAX);
             return trial_of_bits(codec, many, random);
         }
@@ -142,19 +148,19 @@ fn trial(codec: &SectorCodec, fault: Fault, random: &mut Random) -> Outcome {
     let written = codec.encode(&bytes(random), address);
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
-        Fault::Bits | Fault::TooManyBits => unreachable!("these trials have ended above"),
-        Fault::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
-        Fault::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
-        Fault::OtherAddress => {
+        Damage::Bits | Damage::TooManyBits => unreachable!("these trials have ended above"),
+        Damage::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
+        Damage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
+        Damage::OtherAddress => {
             reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
             flip_bits(&mut chips, 0..STORED_BITS, few / 4, random);
         }
-        Fault::FailedChip => failed = Some(chip),
-        Fault::FailedChipAndBits => {
+        Damage::FailedChip => failed = Some(chip),
+        Damage::FailedChipAndBits => {
             failed = Some(chip);
             flip_bits(&mut chips, positions_of(another(chip, random)), few, random);
         }
-        Fault::SecondFailedChip => {
+        Damage::SecondFailedChip => {
             failed = Some(chip);
             break_chip(&mut chips, another(chip, random), random);
         }
@@ -166,15 +172,15 @@ fn trial(codec: &SectorCodec, fault: Fault, random: &mut Random) -> Outcome {
     outcome(verdict, chips == written && reader_address == address)
 }
 
-fn outcome(verdict: Verdict, is_true: bool) -> Outcome {
+fn outcome(verdict: DecodeVerdict, is_true: bool) -> DecodeOutcome {
     match verdict {
-        Verdict::Uncorrectable => Outcome::Reported,
-        _ if is_true => Outcome::Corrected,
-        _ => Outcome::Miscorrected,
+        DecodeVerdict::Uncorrectable => DecodeOutcome::Reported,
+        _ if is_true => DecodeOutcome::Corrected,
+        _ => DecodeOutcome::Miscorrected,
     }
 }
 
-/// A chip that reads as noise, as all ones (a bus that nobody drives) or as all zeros.
+/// Overwrites a chip with noise, with ones (a bus that nobody drives) or with zeros.
 fn break_chip(chips: &mut Chips, chip: usize, random: &mut Random) {
     match below(random, 4) {
         0 => chips[chip] = [0; CHIP_BYTES],
@@ -187,13 +193,13 @@ fn another(chip: usize, random: &mut Random) -> usize {
     (chip + from(random, 1, CHIPS - 1)) % CHIPS
 }
 
-/// Positions of a chip's bits: the first chip has the highest.
+/// Returns the positions of a chip's bits: the first chip has the highest.
 fn positions_of(chip: usize) -> std::ops::Range<usize> {
     let first = (CHIPS - 1 - chip) * CHIP_BITS;
     first..first + CHIP_BITS
 }
 
-/// Turns round `count` different bits at positions of a range.
+/// Flips `count` different bits at positions of a range.
 fn flip_bits(chips: &mut Chips, range: std::ops::Range<usize>, count: usize, random: &mut Random) {
     let mut taken = [0u64; STORED_BITS / 64];
     let mut left = count;
@@ -216,12 +222,13 @@ fn bytes<const N: usize>(random: &mut Random) -> [u8; N] {
     bytes
 }
 
-/// Uniform from 0 to `limit` - 1; the bias of the product is below 2^-50 for all limits used here.
+/// Returns a uniform random number from 0 to `limit` - 1; the bias of the product is below 2^-50 for all limits used
+/// here.
 fn below(random: &mut Random, limit: usize) -> usize {
     ((u128::from(random.bits()) * limit as u128) >> 64) as usize
 }
 
-/// Uniform from `low` to `high`, both included.
+/// Returns a uniform random number from `low` to `high`, both included.
 fn from(random: &mut Random, low: usize, high: usize) -> usize {
     low + below(random, high - low + 1)
 }

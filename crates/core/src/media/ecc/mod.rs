@@ -33,15 +33,15 @@ pub mod rates;
 mod remainder;
 mod sector;
 
-pub use inject::{Counts, Fault, Outcome, inject};
+pub use inject::{Damage, DecodeOutcome, OutcomeCounts, inject};
 pub use sector::{
-    CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DATA_CHIPS, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict,
+    CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DATA_CHIPS, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };
 
 #[cfg(test)]
 mod tests;
 
-/// The place in `low..high` at which a growing function passes `target`, to the last bits of a double.
+/// Returns the argument in `low..high` at which a growing function passes `target`, to the last bits of a double.
 fn crossing(mut low: f64, mut high: f64, target: f64, function: impl Fn(f64) -> f64) -> f64 {
     // A double has 53 bits, and no interval here is wider than 128.
     for _ in 0..60 {

@@ -1,20 +1,20 @@
-//! How often a sector is uncorrectable or wrong, for a raw bit error rate.
+//! Probability that a sector is uncorrectable or wrong, for a raw bit error rate.
 //!
-//! Bits are wrong independently of each other, with the same probability; then the number of wrong bits in a sector is
-//! binomial and decides. Chips that fail as a whole are another matter, and not in these rates.
+//! Bits are wrong independently of each other, with the same probability; the number of wrong bits in a sector is then
+//! binomial, and it decides. Failures of whole chips are not part of these rates.
 
-use super::inject::{Outcome, trial_of_bits};
+use super::inject::{DecodeOutcome, trial_of_bits};
 use super::sector::{CORRECTED_BITS, SECTOR_BYTES, STORED_BITS, SectorCodec};
 use super::{CHIPS, crossing};
 use crate::random::Random;
 
 /// Distance of a 95 % confidence limit from the mean, in standard errors.
 const STANDARD_ERRORS: f64 = 1.959_964;
-/// If something never happened in n trials, its rate is below this / n with 95 % confidence: 0.05 = e^-3.
+/// Bound for an event that never happened in n trials: its rate is below this / n with 95 % confidence: 0.05 = e^-3.
 const NEVER_SEEN: f64 = 3.0;
 
-/// The probability that more than `tolerated` of `symbols` are wrong, each with probability `wrong`.
-pub fn tail(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
+/// Returns the probability that more than `tolerated` of `symbols` are wrong, each with probability `wrong`.
+pub fn probability_above(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     let term = |count| libm::exp(log_probability(symbols, wrong, count));
     if symbols as f64 * wrong > tolerated as f64 {
         return 1.0 - (0..=tolerated).map(term).sum::<f64>().min(1.0);
@@ -30,7 +30,7 @@ pub fn tail(symbols: usize, wrong: f64, tolerated: usize) -> f64 {
     sum
 }
 
-/// The natural logarithm of the probability of exactly `count` wrong symbols.
+/// Returns the natural logarithm of the probability of exactly `count` wrong symbols.
 fn log_probability(symbols: usize, wrong: f64, count: usize) -> f64 {
     let power = |base_log: f64, exponent: usize| if exponent == 0 { 0.0 } else { base_log * exponent as f64 };
     log_binomial(symbols, count) + power(libm::log(wrong), count) + power(libm::log1p(-wrong), symbols - count)
@@ -41,93 +41,99 @@ fn log_binomial(symbols: usize, count: usize) -> f64 {
     log_factorial(symbols) - log_factorial(count) - log_factorial(symbols - count)
 }
 
-/// The probability that a sector is not corrected: exact, since more wrong bits than [`CORRECTED_BITS`] never are.
-pub fn uncorrectable(raw_bit_error_rate: f64) -> f64 {
-    tail(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS)
+/// Returns the probability that a sector is not corrected: exact, since more wrong bits than [`CORRECTED_BITS`] never
+/// are.
+pub fn uncorrectable_probability(raw_bit_error_rate: f64) -> f64 {
+    probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS)
 }
 
-/// Uncorrectable errors for each bit of the user that is read. A sector counts as one error, as in JESD218.
+/// Returns the uncorrectable errors per bit that the user reads. A sector counts as one error, as in JESD218.
 pub fn uncorrectable_bit_error_rate(raw_bit_error_rate: f64) -> f64 {
-    uncorrectable(raw_bit_error_rate) / (SECTOR_BYTES * 8) as f64
+    uncorrectable_probability(raw_bit_error_rate) / (SECTOR_BYTES * 8) as f64
 }
 
-/// The raw bit error rate at which the rate of uncorrectable ones is `target`.
+/// Returns the raw bit error rate at which the uncorrectable bit error rate is `target`.
 pub fn tolerated_raw_bit_error_rate(target: f64) -> f64 {
     let of_log = |log: f64| uncorrectable_bit_error_rate(libm::exp(log));
     // From 1e-15 to 1/2: below, 40 wrong bits in a sector have no probability that a double holds.
     libm::exp(crossing(libm::log(1e-15), libm::log(0.5), target, of_log))
 }
 
-/// The base-2 logarithm of the share of all words that lie within reach of some codeword: the words that the decoder
-/// turns into a codeword, over all words. There are 2^512 syndromes, and one for each pattern of 39 bits or fewer.
+/// Returns the base-2 logarithm of the share of all words that lie within reach of some codeword: the words that the
+/// decoder turns into a codeword, over all words. There are 2^512 syndromes, and one for each pattern of 39 bits or
+/// fewer.
 ///
-/// It is the probability that a word far from the codeword that was written is miscorrected, if the syndromes of such
-/// words are uniform; for 40 wrong bits it is too high, because the distance of 80 excludes that.
+/// This share is the probability that a word far from the codeword that was written is miscorrected, if the syndromes
+/// of such words are uniform; for 40 wrong bits it is too high, because the distance of 80 excludes that.
 pub fn log2_share_within_reach() -> f64 {
     let patterns: f64 = (0..=CORRECTED_BITS).map(|count| libm::exp(log_binomial(STORED_BITS, count))).sum();
     libm::log2(patterns) - (STORED_BITS / CHIPS) as f64
 }
 
-/// The probability that a sector comes back wrong with a good verdict, under the assumption of
+/// Returns the probability that a sector comes back wrong with a good verdict, under the assumption of
 /// [`log2_share_within_reach`].
-pub fn miscorrected(raw_bit_error_rate: f64) -> f64 {
-    let beyond = tail(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS + 1);
+pub fn miscorrected_probability(raw_bit_error_rate: f64) -> f64 {
+    let beyond = probability_above(STORED_BITS, raw_bit_error_rate, CORRECTED_BITS + 1);
     beyond * libm::exp2(log2_share_within_reach())
 }
 
-/// A probability found by trials, with its 95 % confidence limits.
+/// Probability that was measured by trials, with its 95 % confidence limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct ProbabilityEstimate {
+    /// Mean of the trials.
     pub mean: f64,
+    /// Lower 95 % confidence limit.
     pub low: f64,
+    /// Upper 95 % confidence limit.
     pub high: f64,
 }
 
-/// What trials with real bytes say of a raw bit error rate.
+/// Failure probabilities of the decoder, measured by trials with real bytes at a raw bit error rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampled {
-    /// Sectors reported as uncorrectable, or wrong without a report.
-    pub uncorrectable: Estimate,
+pub struct SampledRates {
+    /// Sectors that are reported as uncorrectable, or wrong without a report.
+    pub uncorrectable: ProbabilityEstimate,
     /// Sectors that are wrong without a report.
-    pub miscorrected: Estimate,
+    pub miscorrected: ProbabilityEstimate,
 }
 
-/// Decodes `trials` damaged sectors by importance sampling.
+/// Measures failure probabilities by decoding `trials` damaged sectors, with importance sampling.
 ///
-/// The number of wrong bits is drawn from the binomial of a raw bit error rate that is high enough to be interesting (40
-/// wrong bits a sector on average); a trial counts with the quotient of both probabilities of its number. What never
-/// happens is bounded by the weight of 40 wrong bits, the greatest beyond the code's power, times 3 / trials.
-pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> Sampled {
+/// The number of wrong bits is drawn from the binomial of a raw bit error rate that is high enough to be interesting
+/// (40 wrong bits a sector on average); a trial counts with the quotient of both probabilities of its number. An event
+/// that never happens is bounded by the weight of 40 wrong bits, the greatest beyond the code's power, times 3 /
+/// trials.
+pub fn sample(codec: &SectorCodec, raw_bit_error_rate: f64, trials: u64, seed: u64) -> SampledRates {
     let mut random = Random::stream(seed, "bit errors");
     let interesting = (CORRECTED_BITS + 1) as f64 / STORED_BITS as f64;
     let drawn_at = raw_bit_error_rate.max(interesting);
-    let numbers = Numbers::new(drawn_at);
+    let numbers = WrongBitCounts::new(drawn_at);
     let weight = |count| {
         let log = log_probability(STORED_BITS, raw_bit_error_rate, count);
         libm::exp(log - log_probability(STORED_BITS, drawn_at, count))
     };
-    let (mut failed, mut wrong) = (Sum::default(), Sum::default());
+    let (mut failed, mut wrong) = (WeightedSum::default(), WeightedSum::default());
     for _ in 0..trials {
         let count = numbers.draw(&mut random);
         let outcome = trial_of_bits(codec, count, &mut random);
-        failed.add(weight(count), outcome != Outcome::Corrected);
-        wrong.add(weight(count), outcome == Outcome::Miscorrected);
+        failed.add(weight(count), outcome != DecodeOutcome::Corrected);
+        wrong.add(weight(count), outcome == DecodeOutcome::Miscorrected);
     }
     let unseen = weight(CORRECTED_BITS + 1);
-    Sampled { uncorrectable: failed.estimate(trials, unseen), miscorrected: wrong.estimate(trials, unseen) }
+    SampledRates { uncorrectable: failed.estimate(trials, unseen), miscorrected: wrong.estimate(trials, unseen) }
 }
 
-/// The distribution of the number of wrong bits.
-struct Numbers(Vec<f64>);
+/// Cumulative distribution of the number of wrong bits in a sector.
+struct WrongBitCounts(Vec<f64>);
 
-impl Numbers {
-    fn new(raw_bit_error_rate: f64) -> Numbers {
+impl WrongBitCounts {
+    fn new(raw_bit_error_rate: f64) -> WrongBitCounts {
         let mut sum = 0.0;
         let below = (0..=STORED_BITS).map(|count| {
             sum += libm::exp(log_probability(STORED_BITS, raw_bit_error_rate, count));
             sum
         });
-        Numbers(below.collect())
+        WrongBitCounts(below.collect())
     }
 
     fn draw(&self, random: &mut Random) -> usize {
@@ -136,14 +142,14 @@ impl Numbers {
     }
 }
 
-/// Weights of the trials in which something happened, and their squares.
+/// Sums of the weights of the trials in which an event happened, and of their squares.
 #[derive(Default)]
-struct Sum {
+struct WeightedSum {
     weights: f64,
     squares: f64,
 }
 
-impl Sum {
+impl WeightedSum {
     fn add(&mut self, weight: f64, happened: bool) {
         if happened {
             self.weights += weight;
@@ -151,14 +157,14 @@ impl Sum {
         }
     }
 
-    fn estimate(&self, trials: u64, unseen_weight: f64) -> Estimate {
+    fn estimate(&self, trials: u64, unseen_weight: f64) -> ProbabilityEstimate {
         let trials = trials.max(1) as f64;
         if self.weights == 0.0 {
-            return Estimate { mean: 0.0, low: 0.0, high: (unseen_weight * NEVER_SEEN / trials).min(1.0) };
+            return ProbabilityEstimate { mean: 0.0, low: 0.0, high: (unseen_weight * NEVER_SEEN / trials).min(1.0) };
         }
         let mean = self.weights / trials;
         let variance = (self.squares / trials - mean * mean).max(0.0);
         let margin = STANDARD_ERRORS * libm::sqrt(variance / trials);
-        Estimate { mean, low: (mean - margin).max(0.0), high: (mean + margin).min(1.0) }
+        ProbabilityEstimate { mean, low: (mean - margin).max(0.0), high: (mean + margin).min(1.0) }
     }
 }

@@ -1,23 +1,23 @@
-//! Division by the generator polynomial, eight bytes at a step, forwards and backwards.
+//! Division by the generator polynomial, eight bytes per step, forwards and backwards.
 
-/// A polynomial over GF(2) of degree below 512: word 0 holds the lowest coefficients, its lowest bit that of x^0.
+/// Polynomial over GF(2) of degree below 512: word 0 holds the lowest coefficients, its lowest bit that of x^0.
 pub(super) type Remainder = [u64; WORDS];
 
-/// Bits of a remainder.
+/// Number of bits of a remainder.
 pub(super) const BITS: usize = 512;
 pub(super) const WORDS: usize = BITS / 64;
 
-/// The generator polynomial: division by it as a register that moves a word at a time.
+/// Divider by the generator polynomial: a shift register that moves a word at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Divider {
-    /// What the word that leaves at the top leaves behind: x^512 to x^575, reduced.
-    up: Multiples,
-    /// What the word that leaves at the bottom leaves behind: x^-64 to x^-1, reduced.
-    down: Multiples,
+    /// Remainders that a word leaves behind when it is shifted out at the top: x^512 to x^575, reduced.
+    up: LinearMap,
+    /// Remainders that a word leaves behind when it is shifted out at the bottom: x^-64 to x^-1, reduced.
+    down: LinearMap,
 }
 
 impl Divider {
-    /// Division by a polynomial, lowest coefficient first.
+    /// Creates the divider of a polynomial, lowest coefficient first.
     ///
     /// # Panics
     /// If its degree is not 512, or x divides it.
@@ -33,11 +33,11 @@ impl Divider {
             down.push(divided_by_x(down[down.len() - 1], &bottom));
         }
         down.reverse();
-        Divider { up: Multiples::new(&up), down: Multiples::new(&down) }
+        Divider { up: LinearMap::new(&up), down: LinearMap::new(&down) }
     }
 
-    /// The remainder of `(remainder + word x^448) x^64`: the next 64 coefficients, highest first, enter. After all of a
-    /// message M the remainder is that of M x^512.
+    /// Returns the remainder of `(remainder + word x^448) x^64`: the next 64 coefficients, highest first, enter. After
+    /// all of a message M the remainder is that of M x^512.
     #[inline]
     pub(super) fn enter(&self, remainder: &Remainder, word: u64) -> Remainder {
         let mut next = self.up.sum(remainder[WORDS - 1] ^ word);
@@ -47,7 +47,7 @@ impl Divider {
         next
     }
 
-    /// The remainder of `remainder` / x^64.
+    /// Returns the remainder of `remainder` / x^64.
     pub(super) fn back(&self, remainder: &Remainder) -> Remainder {
         let mut next = self.down.sum(remainder[0]);
         for place in 1..WORDS {
@@ -57,13 +57,13 @@ impl Divider {
     }
 }
 
-/// A linear map from 64 bits to a remainder, as a table for each byte of the 64 bits.
+/// Linear map from 64 bits to a remainder, as a table for each byte of the 64 bits.
 #[derive(Clone, Debug)]
-struct Multiples(Vec<[Remainder; 256]>);
+struct LinearMap(Vec<[Remainder; 256]>);
 
-impl Multiples {
-    /// The map that sends bit i to row i.
-    fn new(rows: &[Remainder]) -> Multiples {
+impl LinearMap {
+    /// Creates the map that sends bit i to row i.
+    fn new(rows: &[Remainder]) -> LinearMap {
         let of_byte = |rows: &[Remainder]| {
             let mut sums = [[0; WORDS]; 256];
             for byte in 1..256usize {
@@ -72,7 +72,7 @@ impl Multiples {
             }
             sums
         };
-        Multiples(rows.chunks(8).map(of_byte).collect())
+        LinearMap(rows.chunks(8).map(of_byte).collect())
     }
 
     #[inline]

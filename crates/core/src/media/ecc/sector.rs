@@ -1,4 +1,4 @@
-//! The codec of a sector: nine chips of 64 bytes that hold 512 bytes of a user.
+//! Codec of a sector: nine chips of 64 bytes that hold 512 bytes of a user.
 
 use super::bch::{self, Bch, ERRORS_MAX, Positions};
 use super::field::Field;
@@ -6,39 +6,40 @@ use super::remainder::{BITS, Divider, Remainder, WORDS, sum};
 
 /// Bytes of a sector (PSS, section 2).
 pub const SECTOR_BYTES: usize = 512;
-/// Chips that hold the bytes of the user: 512 B / 64 B.
+/// Number of chips that hold the bytes of the user: 512 B / 64 B.
 pub const DATA_CHIPS: usize = 8;
-/// Chips with the spare one, which comes last.
+/// Number of chips with the spare one, which comes last.
 pub const CHIPS: usize = DATA_CHIPS + 1;
-/// Bytes that each chip holds of a sector: its write buffer (PSS, section 2).
+/// Bytes of a sector that each chip holds: its write buffer (PSS, section 2).
 pub const CHIP_BYTES: usize = 64;
 /// Bits of a sector in all chips.
 pub const STORED_BITS: usize = CHIPS * CHIP_BYTES * 8;
-/// Wrong bits in a sector that are always corrected, wherever they are.
+/// Number of wrong bits in a sector that are always corrected, wherever they are.
 pub const CORRECTED_BITS: usize = ERRORS_MAX;
 
 /// Bits of the address, which the code covers although no chip holds them.
 const ADDRESS_BITS: usize = 64;
 
-/// x^13 + x^4 + x^3 + x + 1, primitive. A field of 2^13 elements is the smallest whose codes are as long as a sector.
+/// Field polynomial x^13 + x^4 + x^3 + x + 1, primitive. A field of 2^13 elements is the smallest whose codes are as
+/// long as a sector.
 const FIELD: u16 = 0x201b;
-/// What makes up 512 check bits from the 39 * 13 = 507 of the code: (x + 1)(x^4 + x + 1) = x^5 + x^4 + x^2 + 1. The
+/// Factor that extends the 39 * 13 = 507 check bits of the code to 512: (x + 1)(x^4 + x + 1) = x^5 + x^4 + x^2 + 1. The
 /// first factor gives all codewords an even weight, so that their distance grows from 79 to 80.
 const CHECK: u16 = 0b11_0101;
 /// Powers of x repeat modulo [`CHECK`] after this many: x^4 + x + 1 is primitive.
 const CHECK_PERIOD: usize = 15;
 
-/// What a sector is in the chips: eight with its bytes in order, then the spare one.
+/// Content of a sector's chips: eight with its bytes in order, then the spare one.
 pub type Chips = [[u8; CHIP_BYTES]; CHIPS];
 
-/// What became of a sector that was read.
+/// Verdict of the decoder on a sector that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum DecodeVerdict {
     /// The chips hold a codeword.
     Clean,
-    /// These bits were turned round, and the chips hold a codeword now.
+    /// Wrong bits were flipped, and the chips hold a codeword now.
     Corrected { bits: usize },
-    /// The chip that is known to have failed was worked out from the others. Nothing is left to check the others with.
+    /// The chip that is known to have failed was computed from the others. Nothing is left to check the others with.
     Restored { chip: usize },
     /// There is no codeword near. The chips are as they were read.
     Uncorrectable,
@@ -47,12 +48,13 @@ pub enum Verdict {
 /// Values of a remainder at the roots of the code, and its remainder by [`CHECK`] in the last place.
 type Values = [u16; CORRECTED_BITS + 1];
 
-/// Encodes and decodes sectors. Holds 1.3 MB of tables, which takes some milliseconds to set up: make one and keep it.
+/// Encoder and decoder of sectors. Holds 1.3 MB of tables, which take some milliseconds to set up: make one and keep
+/// it.
 #[derive(Clone, Debug)]
 pub struct SectorCodec {
     bch: Bch,
     divider: Divider,
-    /// The values of x^0 to x^511.
+    /// Values of x^0 to x^511.
     values: Vec<Values>,
 }
 
@@ -63,7 +65,7 @@ impl Default for SectorCodec {
 }
 
 impl SectorCodec {
-    /// The codec with its tables.
+    /// Creates the codec with its tables.
     pub fn new() -> SectorCodec {
         let bch = Bch::new(Field::new(FIELD), CORRECTED_BITS, STORED_BITS);
         let check: Vec<bool> = (0..=CHECK.ilog2()).map(|degree| CHECK >> degree & 1 == 1).collect();
@@ -72,8 +74,8 @@ impl SectorCodec {
         SectorCodec { bch, divider, values }
     }
 
-    /// The nine chips of a sector. `address` is anything that the reader will know as well, such as the sector's place
-    /// on the card: a sector read back from another place does not pass as this one.
+    /// Encodes a sector into nine chips. `address` is anything that the reader will know as well, such as the sector's
+    /// place on the card: a sector read back from another place does not pass as this one.
     pub fn encode(&self, sector: &[u8; SECTOR_BYTES], address: u64) -> Chips {
         let mut chips = [[0; CHIP_BYTES]; CHIPS];
         chips.as_flattened_mut()[..SECTOR_BYTES].copy_from_slice(sector);
@@ -82,50 +84,51 @@ impl SectorCodec {
         chips
     }
 
-    /// The sector's bytes as the chips hold them, right or wrong.
+    /// Returns the sector's bytes as the chips hold them, right or wrong.
     pub fn data(chips: &Chips) -> &[u8; SECTOR_BYTES] {
         chips.as_flattened().first_chunk().expect("the chips hold a sector")
     }
 
-    /// Whether the chips hold a codeword: the check of the pass-through mode, which corrects nothing. Up to 79 wrong
-    /// bits never pass, nor do wrong bits of one chip; of other words, one in 2^512 does.
+    /// Returns true if the chips hold a codeword: the check of the pass-through mode, which corrects nothing. Up to 79
+    /// wrong bits never pass, nor do wrong bits of one chip; of other words, one in 2^512 does.
     pub fn check(&self, chips: &Chips, address: u64) -> bool {
         self.syndrome(chips, address) == [0; WORDS]
     }
 
-    /// Correct the chips in place: up to [`CORRECTED_BITS`] wrong bits, or the whole of chip `failed` if all others are
-    /// right. That a chip has failed is known from elsewhere (it does not answer, or was replaced).
+    /// Corrects the chips in place: up to [`CORRECTED_BITS`] wrong bits, or the whole of chip `failed` if all others
+    /// are right. That a chip has failed is known from elsewhere (it does not answer, or was replaced).
     ///
     /// # Panics
     /// If there is no chip of this number.
-    pub fn decode(&self, chips: &mut Chips, address: u64, failed: Option<usize>) -> Verdict {
+    pub fn decode(&self, chips: &mut Chips, address: u64, failed: Option<usize>) -> DecodeVerdict {
         if let Some(chip) = failed {
             return self.restore(chips, address, chip);
         }
         let syndrome = self.syndrome(chips, address);
         if syndrome == [0; WORDS] {
-            return Verdict::Clean;
+            return DecodeVerdict::Clean;
         }
-        let Some(wrong) = self.locate(&syndrome) else { return Verdict::Uncorrectable };
+        let Some(wrong) = self.locate(&syndrome) else { return DecodeVerdict::Uncorrectable };
         for &position in &wrong {
             flip(chips, usize::from(position));
         }
-        Verdict::Corrected { bits: wrong.len() }
+        DecodeVerdict::Corrected { bits: wrong.len() }
     }
 
-    /// The chip's 512 coefficients U belong at x^s of the codeword: with zeros there the remainder is that of -U x^s,
-    /// and its quotient by x^s is U itself, of which the division takes nothing away because it is short enough.
-    fn restore(&self, chips: &mut Chips, address: u64, chip: usize) -> Verdict {
+    /// Computes a failed chip from the others. The chip's 512 coefficients U belong at x^s of the codeword: with zeros
+    /// there the remainder is that of -U x^s, and its quotient by x^s is U itself, of which the division takes nothing
+    /// away because it is short enough.
+    fn restore(&self, chips: &mut Chips, address: u64, chip: usize) -> DecodeVerdict {
         chips[chip] = [0; CHIP_BYTES];
         let mut lost = self.syndrome(chips, address);
         for _ in 0..(CHIPS - 1 - chip) * WORDS {
             lost = self.divider.back(&lost);
         }
         chips[chip] = bytes(&lost);
-        Verdict::Restored { chip }
+        DecodeVerdict::Restored { chip }
     }
 
-    /// The remainder of the whole word by the generator: zero for a codeword.
+    /// Returns the remainder of the whole word by the generator: zero for a codeword.
     fn syndrome(&self, chips: &Chips, address: u64) -> Remainder {
         let (data, spare) = chips.split_at(DATA_CHIPS);
         let start = self.divider.enter(&[0; WORDS], address);
@@ -135,7 +138,7 @@ impl SectorCodec {
         sum(&check_bits, &std::array::from_fn(|place| stored[WORDS - 1 - place]))
     }
 
-    /// Where the wrong bits are, if they are few enough.
+    /// Returns the positions of the wrong bits, if they are few enough.
     fn locate(&self, syndrome: &Remainder) -> Option<Positions> {
         let [odd @ .., check] = self.evaluate(syndrome);
         let positions = self.bch.locate(&odd)?;
@@ -157,7 +160,7 @@ impl SectorCodec {
     }
 }
 
-/// Turns round the coefficient of x^position. The first bit of the first chip is the highest.
+/// Flips the coefficient of x^position. The first bit of the first chip is the highest.
 pub(super) fn flip(chips: &mut Chips, position: usize) {
     let place = STORED_BITS - 1 - position;
     chips.as_flattened_mut()[place / 8] ^= 0x80 >> (place % 8);
@@ -175,7 +178,7 @@ fn values_of_power(bch: &Bch, degree: usize) -> Values {
     values
 }
 
-/// The bytes of chips in words, the highest coefficients first.
+/// Returns the bytes of chips as words, the highest coefficients first.
 fn words(chips: &[[u8; CHIP_BYTES]]) -> impl Iterator<Item = u64> {
     chips.as_flattened().as_chunks::<8>().0.iter().map(|bytes| u64::from_be_bytes(*bytes))
 }

@@ -1,5 +1,5 @@
-//! The write buffer: room that a write takes until the program that it waits for has ended, and the memory that all writes
-//! share.
+//! Write buffer of a flash drive: the space that a write occupies until its program has ended, and the bandwidth of the
+//! buffer's memory that all writes share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,25 +7,28 @@ use std::collections::BinaryHeap;
 use crate::config;
 use crate::time::{Span, Time};
 
-/// Bytes of the page that costs are given for.
+/// Page size in bytes that the transfer time is given for.
 const PAGE_BYTES: u64 = 4096;
 
-/// Room and memory of the buffer.
+/// Free space and memory of the write buffer.
 #[derive(Clone, Debug)]
-pub struct Buffer {
+pub struct WriteBuffer {
     capacity_bytes: u64,
     free_bytes: u64,
-    /// Room that comes back, and when.
+    /// Space that becomes free, with the time of that.
     releases: BinaryHeap<Reverse<(Time, u64)>>,
+    /// Time at which the buffer's memory has finished its transfers.
     memory_free_at: Time,
+    /// Fixed time of every write.
     command: Span,
+    /// Time to move one page of [`PAGE_BYTES`] in or out.
     page: Span,
 }
 
-impl Buffer {
-    /// The empty buffer of a description.
-    pub fn new(buffer: &config::Buffer) -> Buffer {
-        Buffer {
+impl WriteBuffer {
+    /// Creates the empty buffer of a description.
+    pub fn new(buffer: &config::Buffer) -> WriteBuffer {
+        WriteBuffer {
             capacity_bytes: buffer.capacity_kib << 10,
             free_bytes: buffer.capacity_kib << 10,
             releases: BinaryHeap::new(),
@@ -35,8 +38,9 @@ impl Buffer {
         }
     }
 
-    /// Take room for `bytes`: from when on it is there. What is larger than all that will ever come back takes that.
-    pub fn take(&mut self, at: Time, bytes: u64) -> Time {
+    /// Reserves space for `bytes`. Returns when it is available, at `at` or after enough programs have ended. If more
+    /// is asked for than will ever be free, all of it is taken.
+    pub fn reserve(&mut self, at: Time, bytes: u64) -> Time {
         let mut from = at;
         while let Some(Reverse((until, released))) = self.releases.peek().copied()
             && (until <= from || self.free_bytes < bytes)
@@ -49,31 +53,31 @@ impl Buffer {
         from
     }
 
-    /// Nothing is in it any more.
+    /// Empties the buffer, as a loss of power does.
     pub fn empty(&mut self) {
         self.free_bytes = self.capacity_bytes;
         self.releases.clear();
         self.memory_free_at = Time::ZERO;
     }
 
-    /// `bytes` are in the cells at `until`.
+    /// Frees `bytes` at `until`, when they are in the cells.
     pub fn release(&mut self, until: Time, bytes: u64) {
         self.releases.push(Reverse((until, bytes)));
     }
 
-    /// Bytes that may be stored from `from` on are in the buffer then.
+    /// Stores bytes from `from` on. Returns when they are in the buffer.
     pub fn store(&mut self, from: Time, bytes: u64) -> Time {
-        self.memory_free_at = self.memory_free_at.max(from) + self.transfer(bytes);
+        self.memory_free_at = self.memory_free_at.max(from) + self.transfer_time(bytes);
         self.memory_free_at
     }
 
-    /// What moving bytes in or out takes.
-    pub fn transfer(&self, bytes: u64) -> Span {
+    /// Returns the time that moving bytes in or out takes.
+    pub fn transfer_time(&self, bytes: u64) -> Span {
         self.page * bytes / PAGE_BYTES
     }
 
-    /// What a write takes however long it is.
-    pub fn command(&self) -> Span {
+    /// Returns the time that every write takes, however long it is.
+    pub fn command_time(&self) -> Span {
         self.command
     }
 }
@@ -87,22 +91,22 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_finds_no_room_waits_for_the_first_programs_that_make_enough() {
-        let mut buffer = Buffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+    fn write_without_space_waits_for_the_first_programs_that_free_enough() {
+        let mut buffer = WriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
         for _ in 0..3 {
-            assert_eq!(buffer.take(at(0), 4096), at(0));
+            assert_eq!(buffer.reserve(at(0), 4096), at(0));
         }
         for until in [30, 10, 20] {
             buffer.release(at(until), 4096);
         }
-        assert_eq!(buffer.take(at(1), 8192), at(20));
-        assert_eq!(buffer.take(at(21), 4096), at(30));
-        assert_eq!(buffer.take(at(40), 4096), at(40));
+        assert_eq!(buffer.reserve(at(1), 8192), at(20));
+        assert_eq!(buffer.reserve(at(21), 4096), at(30));
+        assert_eq!(buffer.reserve(at(40), 4096), at(40));
     }
 
     #[test]
-    fn writes_share_the_memory_of_the_buffer() {
-        let mut buffer = Buffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
+    fn writes_share_the_bandwidth_of_the_buffer() {
+        let mut buffer = WriteBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
         assert_eq!(buffer.store(at(0), 4096), at(2));
         assert_eq!(buffer.store(at(1), 8192), at(6));
         assert_eq!(buffer.store(at(9), 2048), at(10));

@@ -1,45 +1,59 @@
-//! Where the units of a block lie: dies, planes, and the page of a word line.
+//! Layout of a block's units over dies, planes, and pages of a word line.
 //!
-//! A block of the translation layer is one block of every plane of every die. Units fill it in order: a *row*, which is a
-//! page of all planes of a die, then the row of the next channel. When the channels have one each, the next page of their
-//! word lines follows; when the word lines are whole, they are programmed, and the next dies of the channels are in turn.
-//! The part of a block that is programmed together is a *line*.
+//! A block of the translation layer is one block of every plane of every die. Units fill it in order: first a *row*,
+//! which is one page of all planes of a die, then the row of the next channel. When each channel has one row, the next
+//! page of their word lines follows. When the word lines are full, they are programmed together, and the next dies of
+//! the channels follow. The part of a block that is programmed together is a *line*.
+//!
+//! ```text
+//!     2 channels, 2 pages per word line:   units go  row 0 -> row 1 -> row 2 -> row 3 -> row 4 ...
+//!     channel 0, die 0   page 0: row 0   page 1: row 2  \
+//!     channel 1, die 0   page 0: row 1   page 1: row 3  /  one line, programmed together
+//!     channel 0, die 1   page 0: row 4   ...               the next line
+//! ```
 
 use super::die::Planes;
 use crate::config;
-use crate::media::translation::Place;
+use crate::media::translation::UnitLocation;
 
-/// How units are laid out.
+/// Layout of units on the dies of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct FlashLayout {
+    /// Bytes of a unit.
     pub unit_bytes: u32,
+    /// Number of channels.
     pub channels: u32,
+    /// Number of dies on each channel.
     pub dies_per_channel: u32,
+    /// Number of planes of each die.
     pub planes: u32,
-    /// Units of a row, and rows of a word line.
+    /// Number of units of a row.
     pub row_units: u32,
+    /// Number of pages of a word line (bits of a cell), each of which is a row.
     pub pages_per_line: u32,
+    /// Number of units of a block.
     pub block_units: u32,
 }
 
-/// A row: what one array read brings.
+/// Row of units that one array read brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct FlashRow {
+    /// Die that holds the row.
     pub die: u32,
-    /// Which bit of its cells.
+    /// Page of the word line: bit of the cells that hold the row.
     pub page: u32,
-    /// Told apart from others of the same die.
+    /// Number of the row within its block.
     pub number: u32,
 }
 
-impl Layout {
-    /// The layout of a description that has been checked.
-    pub fn of(media: &config::Media, translation: &config::Translation) -> Layout {
+impl FlashLayout {
+    /// Computes the layout of a description that has been checked.
+    pub fn of(media: &config::Media, translation: &config::Translation) -> FlashLayout {
         let pages_per_line = media.program_bytes / media.stripe_bytes;
         let row_units = media.stripe_bytes / translation.unit_bytes;
         let word_lines = media.block_pages / pages_per_line.max(1);
         let dies = u32::from(media.channels) * u32::from(media.banks_per_channel);
-        Layout {
+        FlashLayout {
             unit_bytes: translation.unit_bytes,
             channels: media.channels.into(),
             dies_per_channel: media.banks_per_channel.into(),
@@ -50,31 +64,31 @@ impl Layout {
         }
     }
 
-    /// Units that are programmed together, by one die of each channel.
+    /// Returns the number of units that are programmed together, by one die of each channel.
     pub fn line_units(&self) -> u32 {
         self.channels * self.row_units * self.pages_per_line
     }
 
-    /// The row of a unit.
-    pub fn row(&self, place: Place) -> Row {
+    /// Returns the row of a unit.
+    pub fn row(&self, place: UnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, channel) = (number / self.channels, number % self.channels);
         let (line, page) = (round / self.pages_per_line, round % self.pages_per_line);
-        Row { die: self.die(place.block, line, channel), page, number }
+        FlashRow { die: self.die(place.block, line, channel), page, number }
     }
 
-    /// The planes of units from one to another in a row.
+    /// Returns the planes of the units from position `first` to position `last` in a row.
     pub fn planes(&self, first: u32, last: u32) -> Planes {
         let plane = |position: u32| (position % self.row_units * self.planes / self.row_units) as usize;
         Planes { first: plane(first), last: plane(last) }
     }
 
-    /// The die of a channel that a line of a block lies on. Blocks begin with different ones.
+    /// Returns the die of a channel that a line of a block lies on. Blocks begin with different dies.
     pub fn die(&self, block: u32, line: u32, channel: u32) -> u32 {
         (line.wrapping_add(block) % self.dies_per_channel) * self.channels + channel
     }
 
-    /// Units of a channel in a line of which the first `units` are filled.
+    /// Returns the number of units on one channel in a line whose first `units` are filled.
     pub fn channel_units(&self, units: u32, channel: u32) -> u32 {
         let round = self.channels * self.row_units;
         let rest = (units % round).saturating_sub(channel * self.row_units).min(self.row_units);

@@ -1,41 +1,43 @@
-//! Reads that follow each other's addresses are fetched before they are asked for.
+//! Read-ahead: data that sequential reads will need is fetched before it is requested.
 
 use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// Streams of reads that are followed at a time; assumed, drives do not say.
+/// Largest number of sequential streams that are tracked at a time; assumed, drives do not say.
 const STREAMS_MAX: usize = 16;
 
-/// Streams of reads, the one that was seen last in front.
+/// Sequential streams, the one that was seen last in front.
 #[derive(Clone, Debug)]
 pub struct ReadAhead {
     bytes: u64,
-    streams: VecDeque<Stream>,
+    streams: VecDeque<ReadStream>,
 }
 
-/// Reads one behind the other.
+/// Stream of reads whose addresses follow each other.
 #[derive(Clone, Debug, Default)]
-pub struct Stream {
+/// Address at which the next read of the stream begins.
+pub struct ReadStream {
     next: u64,
-    /// What has been fetched: up to which address, and when it is there.
+    /// Fetched parts: the address up to which each reaches, and the time at which it is there.
     fetched: VecDeque<(u64, Time)>,
     fetched_until: u64,
 }
 
 impl ReadAhead {
-    /// Fetch so far ahead.
+    /// Creates read-ahead that fetches up to `bytes` ahead of a stream; 0 turns it off.
     pub fn new(bytes: u64) -> ReadAhead {
         ReadAhead { bytes, streams: VecDeque::new() }
     }
 
-    /// Nothing has been fetched.
+    /// Drops everything that has been fetched.
     pub fn forget(&mut self) {
         self.streams.clear();
     }
 
-    /// The stream that a read goes on with; a read that goes on with none may be the first of one.
-    pub fn stream(&mut self, offset: u64, bytes: u64) -> Option<Stream> {
+    /// Removes and returns the stream that a read continues. A read that continues no stream starts one and gets
+    /// `None`.
+    pub fn continue_stream(&mut self, offset: u64, bytes: u64) -> Option<ReadStream> {
         if self.bytes == 0 {
             return None;
         }
@@ -43,26 +45,27 @@ impl ReadAhead {
         let stream = place.and_then(|place| self.streams.remove(place));
         if stream.is_none() {
             let until = offset + bytes;
-            self.keep(Stream { next: until, fetched: VecDeque::new(), fetched_until: until });
+            self.track(ReadStream { next: until, fetched: VecDeque::new(), fetched_until: until });
         }
         stream
     }
 
-    /// The stream may go on.
-    pub fn keep(&mut self, stream: Stream) {
+    /// Tracks a stream further.
+    pub fn track(&mut self, stream: ReadStream) {
         self.streams.push_front(stream);
         self.streams.truncate(STREAMS_MAX);
     }
 
-    /// How far a stream that has come to `until` fetches.
-    pub fn goal(&self, until: u64) -> u64 {
+    /// Returns the address up to which a stream is fetched whose reads have reached `until`.
+    pub fn fetch_limit(&self, until: u64) -> u64 {
         until + self.bytes
     }
 }
 
-impl Stream {
-    /// Of a read that goes on with it: up to where it has been fetched, and when that is there.
-    pub fn take(&mut self, offset: u64, bytes: u64) -> (u64, Time) {
+impl ReadStream {
+    /// Removes the data of a read of this stream. Returns the address up to which it has been fetched, and the time at
+    /// which it is there.
+    pub fn take_fetched(&mut self, offset: u64, bytes: u64) -> (u64, Time) {
         let until = offset + bytes;
         let (mut here, mut at) = (offset, Time::ZERO);
         while let Some(&(end, ready)) = self.fetched.front() {
@@ -77,13 +80,13 @@ impl Stream {
         (here, at)
     }
 
-    /// Where the next fetch begins.
+    /// Returns the address at which the next fetch begins.
     pub fn fetched_until(&self) -> u64 {
         self.fetched_until
     }
 
-    /// What lies before `end` is there at some time.
-    pub fn fetch(&mut self, end: u64, ready: Time) {
+    /// Adds fetched data: everything before `end` is there at `ready`.
+    pub fn add_fetched(&mut self, end: u64, ready: Time) {
         self.fetched.push_back((end, ready));
         self.fetched_until = end;
     }
@@ -94,18 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_read_of_a_stream_is_known_as_such_and_later_ones_find_what_was_fetched() {
+    fn second_sequential_read_starts_a_stream_and_later_ones_find_fetched_data() {
         let mut ahead = ReadAhead::new(100);
-        assert!(ahead.stream(1000, 10).is_none());
-        assert!(ahead.stream(5000, 10).is_none());
-        let mut stream = ahead.stream(1010, 10).expect("it goes on");
-        assert_eq!(stream.take(1010, 10), (1010, Time::ZERO));
-        stream.fetch(1050, Time::from_ps(7));
-        ahead.keep(stream);
-        let mut stream = ahead.stream(1020, 10).expect("it goes on");
-        assert_eq!(stream.take(1020, 10), (1030, Time::from_ps(7)));
-        assert_eq!(stream.take(1030, 40), (1050, Time::from_ps(7)));
+        assert!(ahead.continue_stream(1000, 10).is_none());
+        assert!(ahead.continue_stream(5000, 10).is_none());
+        let mut stream = ahead.continue_stream(1010, 10).expect("it goes on");
+        assert_eq!(stream.take_fetched(1010, 10), (1010, Time::ZERO));
+        stream.add_fetched(1050, Time::from_ps(7));
+        ahead.track(stream);
+        let mut stream = ahead.continue_stream(1020, 10).expect("it goes on");
+        assert_eq!(stream.take_fetched(1020, 10), (1030, Time::from_ps(7)));
+        assert_eq!(stream.take_fetched(1030, 40), (1050, Time::from_ps(7)));
         assert_eq!(stream.fetched_until(), 1070);
-        assert!(ahead.stream(1021, 10).is_none());
+        assert!(ahead.continue_stream(1021, 10).is_none());
     }
 }

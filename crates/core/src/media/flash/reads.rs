@@ -1,71 +1,72 @@
-//! Reads from flash: out of the buffer if they are there or were fetched ahead, else row by row out of the cells.
+//! Host reads of a flash drive: from the buffer if the data is there or was fetched ahead, else row by row from the
+//! cells.
 
-use super::layout::Row;
+use super::layout::FlashRow;
 use super::{Flash, units};
 use crate::media::ReadTiming;
-use crate::media::translation::Place;
+use crate::media::translation::UnitLocation;
 use crate::time::{Span, Time};
 
 /// Units of a request that one array read brings.
 #[derive(Clone, Copy, Debug)]
-struct Group {
-    row: Row,
-    first: Place,
-    last: Place,
+struct RowRead {
+    row: FlashRow,
+    first: UnitLocation,
+    last: UnitLocation,
     bytes: u32,
 }
 
-/// Where a unit is read from.
-enum Source {
-    /// Nothing was written, or it is in the buffer.
+/// Place that a unit is read from.
+enum UnitSource {
+    /// The controller's buffer, or nowhere because the unit was never written.
     Controller,
-    Cells(Place),
+    Cells(UnitLocation),
 }
 
 impl Flash {
-    /// Reads `bytes` from `offset`, handed over `now` by a controller that is through with the command at `at`; the first
-    /// `first_bytes` of them are what the caller needs before it can begin to send.
+    /// Reads `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
+    /// `at`; the first `first_bytes` are what the caller needs before it can begin to send.
     pub fn read(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
-        let Some(mut stream) = self.ahead.stream(offset, bytes.into()) else {
+        let Some(mut stream) = self.read_ahead.continue_stream(offset, bytes.into()) else {
             self.read_units(now, at, offset, bytes, first_bytes.max(1), &mut timing);
             return timing;
         };
-        let (here, ready) = stream.take(offset, bytes.into());
+        let (here, ready) = stream.take_fetched(offset, bytes.into());
         let fetched = (here - offset) as u32;
         if fetched > 0 {
-            timing.last_at = ready.max(at) + self.buffer.transfer(fetched.into());
-            timing.first_at = ready.max(at) + self.buffer.transfer(first_bytes.min(fetched).into());
+            timing.last_at = ready.max(at) + self.buffer.transfer_time(fetched.into());
+            timing.first_at = ready.max(at) + self.buffer.transfer_time(first_bytes.min(fetched).into());
         }
         let needed = first_bytes.saturating_sub(fetched);
         self.read_units(now, at, here, bytes - fetched, needed, &mut timing);
         self.fetch_ahead(now, at, offset + u64::from(bytes), &mut stream);
-        self.ahead.keep(stream);
+        self.read_ahead.track(stream);
         timing
     }
 
-    /// Fetch row by row what follows a stream that has come to `until`.
-    fn fetch_ahead(&mut self, now: Time, at: Time, until: u64, stream: &mut super::read_ahead::Stream) {
-        let goal = self.ahead.goal(until).min(self.capacity_bytes);
+    /// Fetches row by row the data that follows a stream whose reads have reached `until`.
+    fn fetch_ahead(&mut self, now: Time, at: Time, until: u64, stream: &mut super::read_ahead::ReadStream) {
+        let goal = self.read_ahead.fetch_limit(until).min(self.capacity_bytes);
         let row_bytes = u64::from(self.layout.row_units * self.layout.unit_bytes);
         while stream.fetched_until() < goal {
             let from = stream.fetched_until();
             let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
             let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
             self.read_units(now, at, from, (end - from) as u32, 1, &mut timing);
-            stream.fetch(end, timing.last_at);
+            stream.add_fetched(end, timing.last_at);
         }
     }
 
-    /// Read units where they are. The first `first_bytes` of them count for the start of the data.
+    /// Reads units from buffer or cells. The first `first_bytes` of them decide when the data starts.
     fn read_units(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32, timing: &mut ReadTiming) {
-        let (mut first_left, mut group): (u32, Option<Group>) = (first_bytes, None);
+        let (mut first_left, mut group): (u32, Option<RowRead>) = (first_bytes, None);
         for (unit, part) in units(&self.layout, offset, bytes) {
-            let place = match self.source(now, unit) {
-                Source::Controller => {
-                    let there = at + self.buffer.transfer(part.into());
+            let place = match self.unit_source(now, unit) {
+                UnitSource::Controller => {
+                    let there = at + self.buffer.transfer_time(part.into());
                     timing.last_at = timing.last_at.max(there);
                     if first_left > 0 {
                         timing.first_at = timing.first_at.max(there);
@@ -73,13 +74,13 @@ impl Flash {
                     first_left = first_left.saturating_sub(part);
                     continue;
                 }
-                Source::Cells(place) => place,
+                UnitSource::Cells(place) => place,
             };
             let row = self.layout.row(place);
-            match group.as_mut().filter(|group| group.goes_on(row, place)) {
+            match group.as_mut().filter(|group| group.continues(row, place)) {
                 Some(group) => (group.last, group.bytes) = (place, group.bytes + part),
                 None => {
-                    let before = group.replace(Group { row, first: place, last: place, bytes: part });
+                    let before = group.replace(RowRead { row, first: place, last: place, bytes: part });
                     self.read_group(now, at, before, &mut first_left, timing);
                 }
             }
@@ -87,9 +88,16 @@ impl Flash {
         self.read_group(now, at, group, &mut first_left, timing);
     }
 
-    /// One array read, and its pages over the bus.
-    fn read_group(&mut self, now: Time, at: Time, group: Option<Group>, first_left: &mut u32, timing: &mut ReadTiming) {
-        let Some(Group { row, first, last, bytes }) = group else { return };
+    /// Performs one array read, and transfers its pages over the bus.
+    fn read_group(
+        &mut self,
+        now: Time,
+        at: Time,
+        group: Option<RowRead>,
+        first_left: &mut u32,
+        timing: &mut ReadTiming,
+    ) {
+        let Some(RowRead { row, first, last, bytes }) = group else { return };
         let planes = match self.costs.independent_planes {
             true => self.layout.planes(first.position, last.position),
             false => super::die::Planes { first: 0, last: self.layout.planes as usize - 1 },
@@ -100,11 +108,11 @@ impl Flash {
         let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);
         while sent < bytes {
             let page = self.page_bytes().min(bytes - sent);
-            let transfer = self.costs.bus.transfer(page);
+            let transfer = self.costs.bus.transfer_time(page);
             let bus_from = self.buses[(row.die % self.layout.channels) as usize].promise(now, crossed, transfer);
             if needed > sent {
-                let share = self.costs.bus.transfer(needed.min(sent + page) - sent);
-                let idle = length + self.costs.bus.transfer(sent) + share + self.costs.ecc_decode;
+                let share = self.costs.bus.transfer_time(needed.min(sent + page) - sent);
+                let idle = length + self.costs.bus.transfer_time(sent) + share + self.costs.ecc_decode;
                 timing.await_first(bus_from + share + self.costs.ecc_decode, idle, at);
             }
             crossed = bus_from + transfer;
@@ -117,31 +125,32 @@ impl Flash {
         timing.last_at = timing.last_at.max(crossed + self.costs.ecc_decode);
     }
 
-    /// Where a unit is now.
-    fn source(&self, now: Time, unit: u32) -> Source {
-        let place = self.translation.place(unit);
-        if place == Place::NONE
+    /// Returns the place that a unit is read from now.
+    fn unit_source(&self, now: Time, unit: u32) -> UnitSource {
+        let place = self.translation.location(unit);
+        if place == UnitLocation::NONE
             || self.line.units > 0 && place.block == self.line.block && place.position >= self.line.first
         {
-            return Source::Controller;
+            return UnitSource::Controller;
         }
         let line = place.position / self.layout.line_units();
-        let lies_in = |programming: &&super::Programming| programming.block == place.block && programming.line == line;
-        match self.programming.iter().rev().find(lies_in) {
-            Some(programming) if programming.until > now => Source::Controller,
-            _ => Source::Cells(place),
+        let holds_unit =
+            |programming: &&super::ProgrammingLine| programming.block == place.block && programming.line == line;
+        match self.programming.iter().rev().find(holds_unit) {
+            Some(programming) if programming.until > now => UnitSource::Controller,
+            _ => UnitSource::Cells(place),
         }
     }
 }
 
-impl Group {
-    fn goes_on(&self, row: Row, place: Place) -> bool {
+impl RowRead {
+    fn continues(&self, row: FlashRow, place: UnitLocation) -> bool {
         self.row == row && self.last.block == place.block && self.last.position + 1 == place.position
     }
 }
 
 impl ReadTiming {
-    /// Data that was among the first is there at `there`, which takes `idle` of an idle memory.
+    /// Takes note of needed first data that is there at `there`, which takes `idle` on an idle memory.
     fn await_first(&mut self, there: Time, idle: Span, at: Time) {
         if there > self.first_at {
             self.first_at = there;

@@ -43,13 +43,13 @@ fn at(us: u64) -> Time {
     Time::ZERO + Span::from_us(us)
 }
 
-/// Write units one after the other, each when the one before is done; when the last is.
+/// Writes units one after the other, each when the one before is acknowledged. Returns when the last one is.
 fn write_units(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) -> Time {
     units.fold(from, |now, unit| flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at)
 }
 
 #[test]
-fn a_read_takes_command_array_bus_and_decoder_of_the_page_that_it_is_in() {
+fn read_takes_command_array_bus_and_ecc_decoder_times_of_its_page() {
     let mut flash = flash(Precondition::Sequential);
     // Rows of four units go round the two channels; then comes the second page of the word lines.
     for (unit, array_us) in [(0, 20), (7, 20), (8, 30), (15, 30), (16, 20)] {
@@ -61,7 +61,7 @@ fn a_read_takes_command_array_bus_and_decoder_of_the_page_that_it_is_in() {
 }
 
 #[test]
-fn units_of_a_row_share_an_array_read_and_rows_of_different_channels_are_read_side_by_side() {
+fn units_of_a_row_share_one_array_read_and_channels_read_in_parallel() {
     let mut flash = flash(Precondition::Sequential);
     let read = flash.read(at(0), at(0), 0, 8 * 4096, 256);
     assert_eq!(read.last_at, at(1 + 20 + 16 + 2));
@@ -69,7 +69,7 @@ fn units_of_a_row_share_an_array_read_and_rows_of_different_channels_are_read_si
 }
 
 #[test]
-fn what_was_never_written_or_was_given_back_needs_no_cells() {
+fn unwritten_and_deallocated_units_are_read_without_the_cells() {
     let mut fresh = flash(Precondition::None);
     assert_eq!(fresh.read(at(0), at(0), 0, 4096, 4096).last_at, at(1));
     let mut written = flash(Precondition::Sequential);
@@ -79,7 +79,7 @@ fn what_was_never_written_or_was_given_back_needs_no_cells() {
 }
 
 #[test]
-fn a_write_is_done_in_the_buffer_and_a_read_finds_it_there_until_it_is_in_the_cells() {
+fn write_is_acknowledged_in_the_buffer_and_read_from_there_until_programmed() {
     let mut flash = flash(Precondition::Sequential);
     let write = flash.write(at(0), at(0), 0, 4096);
     assert_eq!(write.acknowledged_at, at(6));
@@ -91,7 +91,7 @@ fn a_write_is_done_in_the_buffer_and_a_read_finds_it_there_until_it_is_in_the_ce
 }
 
 #[test]
-fn units_that_are_written_again_before_their_line_is_whole_cost_no_cells() {
+fn units_rewritten_before_their_line_is_full_take_no_more_cells() {
     let mut flash = flash(Precondition::Sequential);
     let once = write_units(&mut flash, at(0), (0..15).chain(0..15).chain(0..15));
     assert_eq!(flash.translation.counts().written, 15);
@@ -100,47 +100,47 @@ fn units_that_are_written_again_before_their_line_is_whole_cost_no_cells() {
 }
 
 #[test]
-fn parts_of_a_unit_come_together_and_only_those_that_do_not_read_the_rest() {
+fn parts_of_a_unit_are_gathered_and_missing_parts_are_read_from_the_cells() {
     let counted = |parts: u32| {
         let mut flash = flash(Precondition::Sequential);
         let now = write_units(&mut flash, at(0), 0..15);
         let before = flash.activity.banks_busy;
-        // The line waits for the last unit, whose first part begins it.
+        // The line waits for its last unit, whose first part begins that unit.
         (0..parts).fold(now, |now, part| flash.write(now, now, 14 * UNIT + u64::from(part) * 512, 512).acknowledged_at);
         flash.write(now, now, 20 * UNIT, 512);
         (flash.activity.banks_busy - before).as_us()
     };
-    // Two dies program for 500 us each; the rest of unit 20 is read out of the first page of its row.
+    // Two dies program for 500 us each; the rest of unit 20 is read from the first page of its row.
     assert_eq!(counted(8), 1000.0 + 21.0);
 }
 
 #[test]
-fn counters_say_what_was_written_to_cells_and_what_there_is_beside_the_users_units_in_hundredths() {
+fn counters_give_write_amplification_and_over_provisioning_in_percent() {
     let mut flash = flash(Precondition::None);
     let count =
         |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
     assert_eq!([count(&flash, "spare_percent"), count(&flash, "write_amplification_percent")], [Some(50), None]);
     let now = write_units(&mut flash, at(0), 0..16);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100));
-    // Half a unit takes a whole one of the cells.
+    // Half a unit takes a whole unit of the cells.
     flash.write(now, now, 20 * UNIT, 2048);
     assert_eq!(count(&flash, "write_amplification_percent"), Some(100 * 17 * 2 / 33));
 }
 
 #[test]
-fn units_that_move_are_read_row_by_row() {
+fn garbage_collection_reads_units_row_by_row() {
     // Rows of four units; the second is on the other channel, and the third is the next page of the word lines.
     for (position, positions, array_us) in [(4, 4, &[20][..]), (4, 5, &[20, 30]), (7, 1, &[20]), (7, 2, &[20, 30])] {
         let mut flash = flash(Precondition::Sequential);
-        let (from, to) = (Place { block: 0, position }, Place { block: 40, position: 0 });
-        flash.relocate(at(0), Move { from, positions, units: positions, to });
+        let (from, to) = (UnitLocation { block: 0, position }, UnitLocation { block: 40, position: 0 });
+        flash.relocate(at(0), UnitMove { from, positions, units: positions, to });
         let expected: u64 = array_us.iter().map(|array_us| 1 + array_us).sum();
         assert_eq!(flash.activity.banks_busy, Span::from_us(expected), "{positions} from {position}");
     }
 }
 
 #[test]
-fn without_protection_against_loss_of_power_a_flush_waits_for_the_cells() {
+fn flush_waits_for_the_cells_without_power_loss_protection() {
     let (mut safe, keys) = (flash(Precondition::Sequential), buffer());
     safe.write(at(0), at(0), 0, 4096);
     assert_eq!(safe.flush(at(10)), at(10));
@@ -148,14 +148,14 @@ fn without_protection_against_loss_of_power_a_flush_waits_for_the_cells() {
     let mut flash = Flash::new(&media(), &unsafe_keys, &mapped(Precondition::Sequential), 1);
     flash.write(at(0), at(0), 0, 4096);
     let flushed = flash.flush(at(10));
-    // Four pages of 8 KiB with a pause of as long between them, and the program.
+    // Four pages of 8 KiB with a pause of the same length between them, and the program.
     assert_eq!(flushed, at(10) + Span::from_us(8 * 7 + 500));
     assert_eq!(flash.flush(flushed), flushed, "nothing is left");
     assert_eq!(flash.translation.counts().skipped, 15);
 }
 
 #[test]
-fn writes_that_wait_for_the_cells_are_done_when_their_program_has_ended() {
+fn late_acknowledged_write_ends_when_its_program_has_ended() {
     let late = MediaKeys { acknowledge: Acknowledge::Late, ..media() };
     let mut flash = Flash::new(&late, &buffer(), &mapped(Precondition::None), 1);
     let write = flash.write(at(0), at(0), 0, 4096);
@@ -164,11 +164,11 @@ fn writes_that_wait_for_the_cells_are_done_when_their_program_has_ended() {
 }
 
 #[test]
-fn a_full_buffer_passes_on_what_the_cells_take() {
+fn full_buffer_accepts_writes_at_the_rate_of_the_cells() {
     let mut flash = flash(Precondition::Sequential);
     let start = write_units(&mut flash, at(0), 0..400);
     let end = write_units(&mut flash, start, 400..1200);
-    // Four dies program 32 KiB each in 500 us; there is spare room, so that nothing is cleaned.
+    // Four dies program 32 KiB each in 500 us; there is over-provisioning, so that no garbage is collected.
     let rate: f64 = 800.0 * 4096.0 / end.since(start).as_us();
     let cells = 4.0 * 32768.0 / 500.0;
     assert!((rate / cells - 1.0).abs() < 0.05, "{rate} bytes a us, not {cells}");
@@ -176,7 +176,7 @@ fn a_full_buffer_passes_on_what_the_cells_take() {
 }
 
 #[test]
-fn a_drive_in_its_steady_state_writes_as_much_slower_as_it_moves_more() {
+fn steady_state_writes_are_slower_by_the_write_amplification() {
     let mut flash = flash(Precondition::Random);
     let units = flash.translation.shape().units;
     let mut random = crate::random::Random::stream(1, "writes");
@@ -193,22 +193,22 @@ fn a_drive_in_its_steady_state_writes_as_much_slower_as_it_moves_more() {
     let amplification = 1.0 + (after.moved - before.moved) as f64 / (after.written - before.written) as f64;
     let rate = (after.written - before.written) as f64 * 4096.0 / end.since(start).as_us();
     let cells = 4.0 * 32768.0 / 500.0 / amplification;
-    // Beside programs, dies read what is moved and erase blocks.
+    // Besides programs, dies read moved units and erase blocks.
     assert!(rate < cells && rate > 0.5 * cells, "{rate} bytes a us, not {cells}");
     assert!(amplification > 1.5 && amplification < 2.2, "{amplification}");
 }
 
 #[test]
-fn reads_go_before_programs_that_wait_and_interrupt_the_one_that_runs() {
+fn reads_go_before_waiting_programs_and_suspend_the_running_one() {
     let mut flash = flash(Precondition::Sequential);
     let now = write_units(&mut flash, at(0), 256..512);
     let read = flash.read(now, now, 0, 4096, 4096);
-    // A page of a program may be crossing the bus, and the next is promised: nine and then eight us.
+    // A page of a program may be crossing the bus, and the next is reserved: nine and then eight us.
     assert!(read.last_at.since(now) <= Span::from_us(27 + 4 + 17), "{}", read.last_at.since(now));
 }
 
 #[test]
-fn reads_that_follow_each_other_find_what_was_fetched_ahead() {
+fn sequential_reads_find_data_that_was_fetched_ahead() {
     let ahead = BufferKeys { read_ahead_kib: 128, ..buffer() };
     let mut flash = Flash::new(&media(), &ahead, &mapped(Precondition::Sequential), 1);
     let mut now = at(0);

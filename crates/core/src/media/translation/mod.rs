@@ -1,12 +1,19 @@
-//! The translation layer of a flash drive: where each unit of the user's addresses is, and how room is made for more.
+//! Flash translation layer (FTL): maps logical units to physical locations, and collects garbage.
 //!
-//! Cells are erased by the block and written in order, so that a unit that is written again goes somewhere else, and what
-//! it leaves behind is cleaned up later: the units of a block that are still valid move to another, and the block is
-//! erased. Owes its callers places, and what moves. Knows no time: [`super::flash`] does what it decides.
+//! Cells are erased by the block and written in order, so that a unit that is written again goes to a new location, and
+//! its old one becomes invalid. Garbage collection makes room: it moves the units of a victim block that are still
+//! valid to another block, and erases the victim. The layer decides locations and moves; it knows no time.
+//! [`super::flash`] executes its decisions.
 //!
-//! What the user writes and what is moved go to blocks of their own: what has outlived its block will mostly outlive the
-//! next, and does not keep those from becoming empty that are written often. What was on the drive before the run is in [`cohorts`], what has been written since in [`overlay`]; [`stationary`] says how full
-//! blocks are in the steady state, so that a drive begins in it at once.
+//! User writes and moved units go to blocks of their own: a unit that has outlived its block will mostly outlive the
+//! next, and would keep frequently written blocks from becoming empty. Units that were on the drive before the run are
+//! in [`cohorts`], units written since in [`overlay`]; [`stationary`] computes the number of valid units of each block
+//! in the steady state, so that a drive can begin in it.
+//!
+//! ```text
+//!     user write   -> open block (user)   --full--> sealed --victim--> valid units -> open block (moved) -> sealed
+//!                                                                  \-> erased -> free
+//! ```
 
 mod cohorts;
 mod overlay;
@@ -21,164 +28,182 @@ use std::collections::BTreeSet;
 use crate::random::Random;
 use cohorts::Cohorts;
 use overlay::Overlay;
-use stationary::Choice;
+use stationary::VictimPolicy;
 
-/// A place for one unit: a block, and which of its units.
+/// Physical location of one unit: a block, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct UnitLocation {
+    /// Number of the block.
     pub block: u32,
+    /// Number of the unit within the block.
     pub position: u32,
 }
 
-impl Place {
-    /// Of a unit that is nowhere.
-    pub const NONE: Place = Place { block: u32::MAX, position: u32::MAX };
+impl UnitLocation {
+    /// Location of a unit that is not on the drive.
+    pub const NONE: UnitLocation = UnitLocation { block: u32::MAX, position: u32::MAX };
 }
 
-/// What a translation layer is made of.
+/// Size and policies of a translation layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
-    /// Units that the user can write, below 2^32 - 1.
+pub struct TranslationShape {
+    /// Number of units that the user can write, below 2^32 - 1.
     pub units: u64,
+    /// Number of units of a block.
     pub block_units: u32,
+    /// Number of blocks, over-provisioning included.
     pub blocks: u32,
-    /// Units of a block that are programmed together.
+    /// Number of units of a block that are programmed together.
     pub line_units: u32,
-    pub choice: Choice,
-    /// Erases that one block may be ahead of another, before that is cleaned however full; 0 for any number.
+    /// Policy by which a victim block is chosen.
+    pub victim_policy: VictimPolicy,
+    /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
+    /// for no limit.
     pub wear_gap: u32,
 }
 
-/// What a write goes with.
+/// Stream of writes that has an open block of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum WriteStream {
+    /// Writes of the user.
     User,
+    /// Units that garbage collection moves.
     Moved,
 }
 
-/// Units that cleaning has moved.
+/// Units that garbage collection has moved from one block to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Move {
-    /// Where the first was, and the positions over which they were spread.
-    pub from: Place,
+pub struct UnitMove {
+    /// Old location of the first unit.
+    pub from: UnitLocation,
+    /// Number of positions over which the units were spread.
     pub positions: u32,
+    /// Number of units.
     pub units: u32,
-    /// Where the first is now; the others follow it.
-    pub to: Place,
+    /// New location of the first unit; the others follow it.
+    pub to: UnitLocation,
 }
 
-/// What has been counted, in units and blocks.
+/// Counters of the translation layer, in units and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TranslationCounts {
+    /// Units that the user has written.
     pub written: u64,
+    /// Units that garbage collection has moved.
     pub moved: u64,
-    /// Positions that were left empty since somebody did not wait for more.
+    /// Positions that were left empty because a flush did not wait for more units.
     pub skipped: u64,
+    /// Blocks that were erased.
     pub erases: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Block {
+struct EraseBlock {
+    /// Number of valid units.
     valid: u32,
-    /// Positions that have been written.
+    /// Number of positions that have been written.
     written: u32,
     erases: u32,
-    /// When it was full, in the order of such events; 0 as long as it is not.
+    /// Order in which blocks were filled up; 0 as long as the block is not full.
     sealed: u64,
-    /// What was written in this run, by position.
-    log: Vec<Logged>,
+    /// Units written to the block in this run, by position.
+    log: Vec<LogEntry>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Logged {
+struct LogEntry {
     position: u32,
     unit: u32,
 }
 
-/// The block that is being cleaned.
+/// Block that is being collected, and the progress of that.
 #[derive(Clone, Debug)]
-struct Cleaning {
+struct GarbageCollection {
     victim: u32,
     /// First numbers of cohorts that are still there, the last one first.
     cohorts: Vec<u64>,
-    /// How far its log has been looked through.
+    /// Number of log entries that have been examined.
     logged: usize,
 }
 
-/// The translation layer.
+/// Flash translation layer with the state of all blocks.
 #[derive(Clone, Debug)]
-pub struct Translation {
-    shape: Shape,
-    blocks: Vec<Block>,
-    /// Blocks that are erased and not begun.
+pub struct TranslationLayer {
+    shape: TranslationShape,
+    blocks: Vec<EraseBlock>,
+    /// Blocks that are erased and empty.
     free: Vec<u32>,
-    /// Blocks that are being written, of each stream.
+    /// Open block of each stream.
     open: [Option<u32>; 2],
-    cleaning: Option<Cleaning>,
+    collection: Option<GarbageCollection>,
     cohorts: Cohorts,
     overlay: Overlay,
     random: Random,
+    /// Number of blocks that have been filled up.
     sealed: u64,
-    counts: Counts,
+    counts: TranslationCounts,
 }
 
-impl Translation {
-    /// A drive on which nothing has ever been written.
+impl TranslationLayer {
+    /// Creates the translation layer of a drive on which nothing has ever been written.
     ///
     /// # Panics
-    /// If there is less room than the user's units and the blocks that are being written take.
-    pub fn new(shape: Shape, seed: u64) -> Translation {
+    /// If there are not enough blocks for the user's units and the open blocks.
+    pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
         assert!(shape.units < u64::from(u32::MAX), "a unit's number has 32 bits");
-        assert!(Shape::blocks_min(shape.units, shape.block_units) <= shape.blocks, "{shape:?} leaves no room to move");
-        Translation {
+        assert!(
+            TranslationShape::blocks_min(shape.units, shape.block_units) <= shape.blocks,
+            "{shape:?} leaves no room to move"
+        );
+        TranslationLayer {
             shape,
-            blocks: vec![Block::default(); shape.blocks as usize],
+            blocks: vec![EraseBlock::default(); shape.blocks as usize],
             free: (0..shape.blocks).rev().collect(),
             open: [None, None],
-            cleaning: None,
+            collection: None,
             cohorts: Cohorts::none(),
             overlay: Overlay::new(),
             random: Random::stream(seed, "blocks to clean"),
             sealed: 0,
-            counts: Counts::default(),
+            counts: TranslationCounts::default(),
         }
     }
 
-    /// Where a unit is; nowhere if it has not been written, or has been given back.
+    /// Returns the location of a unit; [`UnitLocation::NONE`] if it has not been written, or has been deallocated.
     #[inline]
-    pub fn place(&self, unit: u32) -> Place {
+    pub fn location(&self, unit: u32) -> UnitLocation {
         match self.cohorts.number(unit) {
-            Some(number) => self.cohorts.place(number),
+            Some(number) => self.cohorts.location(number),
             None => self.overlay.get(unit),
         }
     }
 
-    /// The user writes a unit: where it goes. [`Translation::make_room`] must have been called.
+    /// Writes a unit, and returns its new location. The caller has called [`TranslationLayer::make_room`] before.
     #[inline]
-    pub fn write(&mut self, unit: u32) -> Place {
+    pub fn write(&mut self, unit: u32) -> UnitLocation {
         self.invalidate(unit);
         self.counts.written += 1;
-        self.append(unit, Stream::User)
+        self.append(unit, WriteStream::User)
     }
 
-    /// The user gives a unit back.
+    /// Deallocates a unit.
     pub fn discard(&mut self, unit: u32) {
         self.invalidate(unit);
-        if self.overlay.get(unit) != Place::NONE {
-            self.overlay.set(unit, Place::NONE);
+        if self.overlay.get(unit) != UnitLocation::NONE {
+            self.overlay.set(unit, UnitLocation::NONE);
         }
     }
 
-    /// The user gives everything back.
+    /// Deallocates every unit.
     pub fn discard_all(&mut self) {
         self.cohorts = Cohorts::none();
         self.overlay = Overlay::new();
         self.blocks.iter_mut().for_each(|block| block.valid = 0);
-        self.cleaning.iter_mut().for_each(|cleaning| cleaning.cohorts.clear());
+        self.collection.iter_mut().for_each(|collection| collection.cohorts.clear());
     }
 
-    /// Leave the rest of `positions` of the stream's block empty, up to its end at most.
-    pub fn skip(&mut self, stream: Stream, positions: u32) {
+    /// Leaves up to `positions` of the stream's open block empty, at most up to its end.
+    pub fn skip(&mut self, stream: WriteStream, positions: u32) {
         let Some(block) = self.open[stream as usize] else { return };
         let skipped = positions.min(self.shape.block_units - self.blocks[block as usize].written);
         self.blocks[block as usize].written += skipped;
@@ -186,20 +211,20 @@ impl Translation {
         self.seal_if_full(block);
     }
 
-    /// Room in the block that a stream is writing to; none if it would begin another.
-    pub fn room(&self, stream: Stream) -> u32 {
+    /// Returns the free positions of a stream's open block; 0 if it would begin another.
+    pub fn room(&self, stream: WriteStream) -> u32 {
         self.open[stream as usize].map_or(0, |block| self.shape.block_units - self.blocks[block as usize].written)
     }
 
-    /// Clean as much as the next `units` of the user need, in even steps: `moved` gets what was moved, `erased` the blocks
-    /// that were erased.
+    /// Collects as much garbage as the next `units` of the user need, in even steps. Adds the moves to `moved`, and the
+    /// erased blocks to `erased`.
     ///
-    /// Room for two blocks is kept. A block that is cleaned takes as much for what is still valid and leaves the rest to the
-    /// user, together one block: with another in reserve, both streams find a block whenever they need one.
-    pub fn make_room(&mut self, units: u32, moved: &mut Vec<Move>, erased: &mut Vec<u32>) {
-        while self.cleaning.is_some() || self.begin_cleaning() {
+    /// Space for two blocks is kept in reserve. A victim block needs space for its valid units and yields the rest to
+    /// the user, together one block: with another one in reserve, both streams find a block whenever they need one.
+    pub fn make_room(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
+        while self.collection.is_some() || self.begin_collection() {
             let left = self.left_to_move();
-            let share = match self.room_until_clean(left) {
+            let share = match self.room_until_collected(left) {
                 room if room <= u64::from(units) => left,
                 room => (u64::from(left) * u64::from(units)).div_ceil(room).min(left.into()) as u32,
             };
@@ -207,43 +232,44 @@ impl Translation {
             if self.left_to_move() > 0 {
                 return;
             }
-            self.finish_cleaning(erased);
+            self.finish_collection(erased);
         }
     }
 
-    /// What has been counted.
-    pub fn counts(&self) -> Counts {
+    /// Returns the counters.
+    pub fn counts(&self) -> TranslationCounts {
         self.counts
     }
 
-    /// What it is made of.
-    pub fn shape(&self) -> &Shape {
+    /// Returns size and policies.
+    pub fn shape(&self) -> &TranslationShape {
         &self.shape
     }
 
-    /// Erases of the block with most, and of all together.
+    /// Returns the erases of the most erased block, and of all blocks together.
     pub fn erases(&self) -> (u32, u64) {
         let erases = self.blocks.iter().map(|block| block.erases);
         (erases.clone().max().unwrap_or(0), erases.map(u64::from).sum())
     }
 
-    /// Valid units of the blocks that are full.
+    /// Returns the number of valid units of each full block.
     pub fn valid_units(&self) -> Vec<u32> {
         self.blocks.iter().filter(|block| block.sealed > 0).map(|block| block.valid).collect()
     }
 
-    /// What is wrong with its own account, if anything is: no two units may be in one place, and blocks have to know how
-    /// many they hold. It looks at all units, and so is for small drives.
+    /// Returns a description of the first error in the mapping; `None` if there is none. No two units may be at one
+    /// location, and each block must know how many valid units it holds. The check looks at all units, and so is for
+    /// small drives.
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; self.blocks.len()];
         let mut places = BTreeSet::new();
         for unit in 0..self.shape.units as u32 {
-            let place = self.place(unit);
-            if place == Place::NONE {
+            let place = self.location(unit);
+            if place == UnitLocation::NONE {
                 continue;
             }
             held[place.block as usize] += 1;
-            // Units of a cohort are spread over their positions, and share the first.
+            // Units of a cohort are spread over its positions, and may share a computed one.
             if self.cohorts.number(unit).is_none() && !places.insert((place.block, place.position)) {
                 return Some(format!(
                     "unit {unit} is where another is: position {} of block {}",
@@ -261,21 +287,21 @@ impl Translation {
         let place = match self.cohorts.number(unit) {
             Some(number) => {
                 self.cohorts.leave(number);
-                self.cohorts.place(number)
+                self.cohorts.location(number)
             }
             None => self.overlay.get(unit),
         };
-        if place != Place::NONE {
+        if place != UnitLocation::NONE {
             self.blocks[place.block as usize].valid -= 1;
         }
     }
 
     #[inline]
-    fn append(&mut self, unit: u32, stream: Stream) -> Place {
-        let block = self.writable(stream);
+    fn append(&mut self, unit: u32, stream: WriteStream) -> UnitLocation {
+        let block = self.open_block(stream);
         let this = &mut self.blocks[block as usize];
-        let place = Place { block, position: this.written };
-        this.log.push(Logged { position: this.written, unit });
+        let place = UnitLocation { block, position: this.written };
+        this.log.push(LogEntry { position: this.written, unit });
         this.written += 1;
         this.valid += 1;
         self.overlay.set(unit, place);
@@ -283,14 +309,14 @@ impl Translation {
         place
     }
 
-    /// The block to which a stream writes next, which has room.
-    fn writable(&mut self, stream: Stream) -> u32 {
+    /// Returns the open block of a stream; opens a new one if there is none.
+    fn open_block(&mut self, stream: WriteStream) -> u32 {
         match self.open[stream as usize] {
             Some(block) => block,
             None => {
-                // The one that has been erased least, so that all are in turn.
+                // The least erased block, so that all blocks are used equally.
                 let least = (0..self.free.len()).min_by_key(|place| self.blocks[self.free[*place] as usize].erases);
-                let block = self.free.swap_remove(least.expect("cleaning keeps a block free"));
+                let block = self.free.swap_remove(least.expect("garbage collection keeps a block free"));
                 self.open[stream as usize] = Some(block);
                 block
             }
@@ -306,38 +332,38 @@ impl Translation {
         }
     }
 
-    /// Units that can be written before a block has to be erased.
+    /// Returns the number of units that can be written before a block has to be erased.
     fn room_in_all(&self) -> u64 {
         let free = u64::from(self.shape.block_units) * self.free.len() as u64;
-        u64::from(self.room(Stream::User)) + u64::from(self.room(Stream::Moved)) + free
+        u64::from(self.room(WriteStream::User)) + u64::from(self.room(WriteStream::Moved)) + free
     }
 
-    /// What is kept of that.
+    /// Returns the number of units of room that garbage collection keeps in reserve.
     fn reserve(&self) -> u64 {
         2 * u64::from(self.shape.block_units)
     }
 
-    /// Units that the user can write until `left` have been moved, so that the reserve is there again when their block has
-    /// been erased.
-    fn room_until_clean(&self, left: u32) -> u64 {
+    /// Returns the number of units that the user can write until `left` units have been moved, so that the reserve is
+    /// there again when their block has been erased.
+    fn room_until_collected(&self, left: u32) -> u64 {
         (self.room_in_all() + u64::from(self.shape.block_units)).saturating_sub(u64::from(left) + self.reserve())
     }
 
-    /// Choose a block to clean, if it is time to.
-    fn begin_cleaning(&mut self) -> bool {
+    /// Chooses a block to collect, if the reserve has been reached.
+    fn begin_collection(&mut self) -> bool {
         if self.room_in_all() > self.reserve() {
             return false;
         }
-        let Some(victim) = self.worn_least().or_else(|| self.victim()) else { return false };
-        let mut cohorts = self.cohorts.of_block(victim);
+        let Some(victim) = self.least_worn_block().or_else(|| self.choose_victim()) else { return false };
+        let mut cohorts = self.cohorts.starts_in_block(victim);
         cohorts.reverse();
-        self.cleaning = Some(Cleaning { victim, cohorts, logged: 0 });
+        self.collection = Some(GarbageCollection { victim, cohorts, logged: 0 });
         true
     }
 
-    /// The block that lags behind in wear by more than is allowed: what is in it is written so seldom that only moving it
-    /// gives its cells their share.
-    fn worn_least(&self) -> Option<u32> {
+    /// Returns the block that has been erased less than others by more than is allowed: its units are written so seldom
+    /// that only moving them gives its cells their share of wear.
+    fn least_worn_block(&self) -> Option<u32> {
         if self.shape.wear_gap == 0 {
             return None;
         }
@@ -346,18 +372,18 @@ impl Translation {
         (most - self.blocks[least as usize].erases > self.shape.wear_gap).then_some(least)
     }
 
-    fn victim(&mut self) -> Option<u32> {
-        let valid = |this: &Translation, block: &u32| this.blocks[*block as usize].valid;
-        match self.shape.choice {
-            Choice::Oldest => self.sealed_blocks().min_by_key(|block| self.blocks[*block as usize].sealed),
-            Choice::Emptiest => self.sealed_blocks().min_by_key(|block| valid(self, block)),
-            Choice::EmptiestOf(choices) => {
+    fn choose_victim(&mut self) -> Option<u32> {
+        let valid = |this: &TranslationLayer, block: &u32| this.blocks[*block as usize].valid;
+        match self.shape.victim_policy {
+            VictimPolicy::Oldest => self.sealed_blocks().min_by_key(|block| self.blocks[*block as usize].sealed),
+            VictimPolicy::Emptiest => self.sealed_blocks().min_by_key(|block| valid(self, block)),
+            VictimPolicy::EmptiestOf(choices) => {
                 // A full drive has few blocks that are not sealed, so that few draws are lost.
                 let drawn: Vec<u32> = (0..choices).filter_map(|_| self.draw_sealed()).collect();
                 drawn.into_iter().min_by_key(|block| valid(self, block))
             }
         }
-        .filter(|block| valid(self, block) < self.shape.block_units || self.shape.choice == Choice::Oldest)
+        .filter(|block| valid(self, block) < self.shape.block_units || self.shape.victim_policy == VictimPolicy::Oldest)
     }
 
     fn sealed_blocks(&self) -> impl Iterator<Item = u32> {
@@ -372,80 +398,86 @@ impl Translation {
     }
 
     fn left_to_move(&self) -> u32 {
-        self.cleaning.as_ref().map_or(0, |cleaning| self.blocks[cleaning.victim as usize].valid)
+        self.collection.as_ref().map_or(0, |collection| self.blocks[collection.victim as usize].valid)
     }
 
-    /// Move so many units of the block that is being cleaned.
-    fn move_units(&mut self, mut units: u32, moved: &mut Vec<Move>) {
-        let Some(mut cleaning) = self.cleaning.take() else { return };
+    /// Moves `units` units of the block that is being collected.
+    fn move_units(&mut self, mut units: u32, moved: &mut Vec<UnitMove>) {
+        let Some(mut collection) = self.collection.take() else { return };
         while units > 0 {
-            units -= match cleaning.cohorts.pop() {
-                Some(start) => self.move_cohort(start, units, &mut cleaning, moved),
-                None => self.move_logged(units, &mut cleaning, moved),
+            units -= match collection.cohorts.pop() {
+                Some(start) => self.move_cohort(start, units, &mut collection, moved),
+                None => self.move_logged(units, &mut collection, moved),
             };
         }
-        self.cleaning = Some(cleaning);
+        self.collection = Some(collection);
     }
 
-    fn move_cohort(&mut self, start: u64, units: u32, cleaning: &mut Cleaning, moved: &mut Vec<Move>) -> u32 {
-        let block = self.writable(Stream::Moved);
-        let to = Place { block, position: self.blocks[block as usize].written };
+    fn move_cohort(
+        &mut self,
+        start: u64,
+        units: u32,
+        collection: &mut GarbageCollection,
+        moved: &mut Vec<UnitMove>,
+    ) -> u32 {
+        let block = self.open_block(WriteStream::Moved);
+        let to = UnitLocation { block, position: self.blocks[block as usize].written };
         let most = units.min(self.shape.block_units - to.position);
         let (part, rest) = self.cohorts.move_part(start, most, to);
-        cleaning.cohorts.extend(rest);
-        self.blocks[cleaning.victim as usize].valid -= part.units;
+        collection.cohorts.extend(rest);
+        self.blocks[collection.victim as usize].valid -= part.units;
         self.blocks[block as usize].valid += part.units;
         self.blocks[block as usize].written += part.units;
         self.counts.moved += u64::from(part.units);
         if part.units > 0 {
-            moved.push(Move { from: part.from, positions: part.positions, units: part.units, to });
+            moved.push(UnitMove { from: part.from, positions: part.positions, units: part.units, to });
         }
         self.seal_if_full(block);
         part.units
     }
 
-    /// Move units that were written in this run, looking through the log of the block.
-    fn move_logged(&mut self, units: u32, cleaning: &mut Cleaning, moved: &mut Vec<Move>) -> u32 {
-        let log = std::mem::take(&mut self.blocks[cleaning.victim as usize].log);
+    /// Moves units that were written in this run, in the order of the block's log. Returns how many were moved.
+    fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
+        let log = std::mem::take(&mut self.blocks[collection.victim as usize].log);
         let mut found = 0;
         while found < units {
-            let Logged { position, unit } = log[cleaning.logged];
-            cleaning.logged += 1;
-            let from = Place { block: cleaning.victim, position };
-            if self.place(unit) != from {
+            let LogEntry { position, unit } = log[collection.logged];
+            collection.logged += 1;
+            let from = UnitLocation { block: collection.victim, position };
+            if self.location(unit) != from {
                 continue;
             }
             found += 1;
-            self.blocks[cleaning.victim as usize].valid -= 1;
+            self.blocks[collection.victim as usize].valid -= 1;
             self.counts.moved += 1;
-            let to = self.append(unit, Stream::Moved);
+            let to = self.append(unit, WriteStream::Moved);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
                 Some(last) => {
                     last.positions = position + 1 - last.from.position;
                     last.units += 1;
                 }
-                None => moved.push(Move { from, positions: 1, units: 1, to }),
+                None => moved.push(UnitMove { from, positions: 1, units: 1, to }),
             }
         }
-        self.blocks[cleaning.victim as usize].log = log;
+        self.blocks[collection.victim as usize].log = log;
         found
     }
 
-    /// Nothing in the block is valid: erase it.
-    fn finish_cleaning(&mut self, erased: &mut Vec<u32>) {
-        let Some(Cleaning { victim, .. }) = self.cleaning.take() else { return };
+    /// Erases the block that has been collected, in which no unit is valid.
+    fn finish_collection(&mut self, erased: &mut Vec<u32>) {
+        let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
         let block = &mut self.blocks[victim as usize];
         assert_eq!(block.valid, 0, "a block is erased with units in it");
-        *block = Block { erases: block.erases + 1, ..Block::default() };
+        *block = EraseBlock { erases: block.erases + 1, ..EraseBlock::default() };
         self.free.push(victim);
         self.counts.erases += 1;
         erased.push(victim);
     }
 }
 
-impl Move {
-    /// Whether a unit follows the last one, here and there.
-    fn is_followed_by(&self, from: Place, to: Place) -> bool {
+impl UnitMove {
+    /// Returns true if a unit follows the last unit of this move, at both locations.
+    fn is_followed_by(&self, from: UnitLocation, to: UnitLocation) -> bool {
         self.from.block == from.block
             && self.to.block == to.block
             && self.to.position + self.units == to.position
@@ -453,22 +485,24 @@ impl Move {
     }
 }
 
-impl Shape {
-    /// Blocks that a drive needs at least: the user's units, the two that are being written, and one to move to.
+impl TranslationShape {
+    /// Returns the least number of blocks of a drive: those of the user's units, two open ones, one to move to, and one
+    /// in reserve.
     pub fn blocks_min(units: u64, block_units: u32) -> u32 {
         (units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()) as u32
     }
 }
 
 #[cfg(test)]
-impl Translation {
-    /// Plant a fault: forget where a unit is, once cleaning has moved any. Whether it has been done.
+impl TranslationLayer {
+    /// Plants a fault in a test: forgets the location of a unit, once garbage collection has moved any. Returns true if
+    /// it did.
     pub(crate) fn lose_moved(&mut self) -> bool {
-        let lost = (0..self.shape.units as u32).find(|unit| self.place(*unit) != Place::NONE);
+        let lost = (0..self.shape.units as u32).find(|unit| self.location(*unit) != UnitLocation::NONE);
         let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
         match self.cohorts.number(unit) {
             Some(number) => self.cohorts.leave(number),
-            None => self.overlay.set(unit, Place::NONE),
+            None => self.overlay.set(unit, UnitLocation::NONE),
         }
         true
     }

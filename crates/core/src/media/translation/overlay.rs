@@ -1,59 +1,60 @@
-//! Where units are that have been written in this run: a table that holds those alone.
+//! Locations of the units that have been written in this run: a hash table that holds those alone.
 //!
-//! A drive of 8 TB has two thousand million units, of which a run writes some millions. Open addressing with linear
-//! probing, so that a look costs one line of memory mostly; nothing is ever removed, since a unit that is given back
-//! keeps its entry, which then says so.
+//! A drive of 8 TB has two thousand million units, of which a run writes some millions. The table uses open addressing
+//! with linear probing, so that a lookup mostly costs one cache line. Entries are never removed: a unit that is
+//! deallocated keeps its entry with the location [`UnitLocation::NONE`].
 
-use super::Place;
+use super::UnitLocation;
 
-/// Of an entry that is free.
+/// Unit number of a free entry.
 const NOBODY: u32 = u32::MAX;
-/// Entries at first, a power of two.
+/// Initial number of entries, a power of two.
 const ENTRIES_MIN: usize = 1 << 10;
-/// 2^64 over the golden ratio (Knuth, The Art of Computer Programming 3, section 6.4): spreads neighbours.
+/// Multiplier 2^64 over the golden ratio, which spreads neighbours (Knuth, The Art of Computer Programming 3, section
+/// 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Places by unit.
+/// Locations by unit.
 #[derive(Clone, Debug)]
 pub(super) struct Overlay {
-    entries: Vec<Entry>,
+    entries: Vec<OverlayEntry>,
     used: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct OverlayEntry {
     unit: u32,
-    place: Place,
+    place: UnitLocation,
 }
 
-const FREE: Entry = Entry { unit: NOBODY, place: Place::NONE };
+const FREE: OverlayEntry = OverlayEntry { unit: NOBODY, place: UnitLocation::NONE };
 
 impl Overlay {
-    /// Holds no unit yet.
+    /// Creates an empty table.
     pub(super) fn new() -> Overlay {
         Overlay { entries: vec![FREE; ENTRIES_MIN], used: 0 }
     }
 
-    /// Where a unit is; nowhere if it has been given back or was never set.
+    /// Returns the location of a unit; [`UnitLocation::NONE`] if it has been deallocated or was never set.
     #[inline]
-    pub(super) fn get(&self, unit: u32) -> Place {
+    pub(super) fn get(&self, unit: u32) -> UnitLocation {
         self.entries[self.slot(unit)].place
     }
 
-    /// A unit is there from now on.
+    /// Sets the location of a unit.
     #[inline]
-    pub(super) fn set(&mut self, unit: u32, place: Place) {
+    pub(super) fn set(&mut self, unit: u32, place: UnitLocation) {
         let slot = self.slot(unit);
         if self.entries[slot].unit == NOBODY {
             self.used += 1;
         }
-        self.entries[slot] = Entry { unit, place };
+        self.entries[slot] = OverlayEntry { unit, place };
         if self.used * 3 > self.entries.len() * 2 {
             self.grow();
         }
     }
 
-    /// The entry of a unit, or the free one that it would get.
+    /// Returns the index of a unit's entry, or of the free one that it would get.
     #[inline]
     fn slot(&self, unit: u32) -> usize {
         let mask = self.entries.len() - 1;
@@ -82,16 +83,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_unit_is_where_it_was_set_last_however_many_there_are() {
+    fn unit_is_at_its_last_location_even_after_the_table_has_grown() {
         let mut overlay = Overlay::new();
         for round in 0..2 {
             for unit in 0..20_000 {
-                overlay.set(unit * 7, Place { block: unit, position: round });
+                overlay.set(unit * 7, UnitLocation { block: unit, position: round });
             }
         }
-        assert!((0..20_000).all(|unit| overlay.get(unit * 7) == Place { block: unit, position: 1 }));
-        assert_eq!(overlay.get(3), Place::NONE);
-        overlay.set(7, Place::NONE);
-        assert_eq!(overlay.get(7), Place::NONE);
+        assert!((0..20_000).all(|unit| overlay.get(unit * 7) == UnitLocation { block: unit, position: 1 }));
+        assert_eq!(overlay.get(3), UnitLocation::NONE);
+        overlay.set(7, UnitLocation::NONE);
+        assert_eq!(overlay.get(7), UnitLocation::NONE);
     }
 }

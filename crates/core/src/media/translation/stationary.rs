@@ -1,43 +1,47 @@
-//! The steady state of a translation layer under uniform random writes: how many units are valid in its blocks, and how
-//! much it writes.
+//! Steady state of a translation layer under uniform random writes: the number of valid units in its blocks, and its
+//! write amplification.
 //!
-//! **Oldest block first.** Between the writing of a block and its cleaning each unit is overwritten with the same chance,
-//! so that a block of which a share `r` of its time is over has a share `exp(-(1 + a)(1 - u) r)` left, and `u` at its end:
-//! `u = exp(-(1 + a)(1 - u))` (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; Xiang and Kurkoski,
-//! arXiv 1110.4245). `a` is the spare as a share of the user's units; cleaning a block of which `u` is valid makes
-//! `1 / (1 - u)` writes of each that the user makes.
+//! **Oldest block first.** Between the writing of a block and its collection each unit is overwritten with the same
+//! chance, so that a block of which a share `r` of its time is over has a share `exp(-(1 + a)(1 - u) r)` left, and `u`
+//! at its end: `u = exp(-(1 + a)(1 - u))` (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; Xiang
+//! and Kurkoski, arXiv 1110.4245). `a` is the over-provisioning as a share of the user's units; collecting a block of
+//! which `u` is valid makes `1 / (1 - u)` writes of each that the user makes.
 //!
-//! **Emptiest of `d` blocks** (Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
-//! solid state drives", SIGMETRICS 2013). With a share `m_i` of the blocks holding `i` valid units of `b`, and `s_i` holding
-//! `i` or more, blocks come down to below `i` as often as one with fewer than `i` is cleaned: `c i m_i = 1 - s_i^d`, where
-//! `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i m_i = 1` as far down as
-//! there are blocks. A cleaning makes room for `c b / (1 + a)` writes of the user.
+//! **Emptiest of `d` blocks** (Van Houdt, "A mean field model for a class of garbage collection algorithms in
+//! flash-based solid state drives", SIGMETRICS 2013). With a share `m_i` of the blocks holding `i` valid units of `b`,
+//! and `s_i` holding `i` or more, blocks come down to below `i` as often as one with fewer than `i` is collected: `c i
+//! m_i = 1 - s_i^d`, where `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i
+//! m_i = 1` as far down as there are blocks. A collection makes room for `c b / (1 + a)` writes of the user.
 
 use crate::random::Random;
 
-/// Levels of the distribution; larger blocks are seen more coarsely, which their smaller deviation allows.
+/// Largest number of levels of the distribution; larger blocks are modelled more coarsely, which their smaller
+/// deviation allows.
 const LEVELS_MAX: u32 = 1024;
-/// Halvings of an interval in search of a root: to the last digit.
+/// Number of halvings of an interval in search of a root: to the last digit.
 const HALVINGS: usize = 60;
 
-/// Which block is cleaned next, as far as the steady state depends on it.
+/// Policy by which garbage collection chooses its victim block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum VictimPolicy {
+    /// The block that was filled up first.
     Oldest,
-    /// The emptiest of so many that are drawn.
+    /// The block with the fewest valid units out of this number of randomly drawn ones.
     EmptiestOf(u32),
+    /// The block with the fewest valid units of all.
     Emptiest,
 }
 
-/// Writes to the cells for each of the user's, with blocks of `block_units` and `spare` as a share of the user's units.
-pub fn write_amplification(choice: Choice, block_units: u32, spare: f64) -> f64 {
+/// Returns the write amplification: writes to the cells for each of the user's, with blocks of `block_units` and
+/// `spare` as the over-provisioning in shares of the user's units.
+pub fn write_amplification(choice: VictimPolicy, block_units: u32, spare: f64) -> f64 {
     match choice {
-        Choice::Oldest => 1.0 / (1.0 - oldest_valid_share(spare)),
-        _ => Levels::solve(choice, block_units, spare).write_amplification(spare),
+        VictimPolicy::Oldest => 1.0 / (1.0 - oldest_valid_share(spare)),
+        _ => ValidDistribution::solve(choice, block_units, spare).write_amplification(spare),
     }
 }
 
-/// The share of the oldest block that is still valid.
+/// Returns the share of the oldest block that is still valid.
 pub fn oldest_valid_share(spare: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0 / (1.0 + spare));
     // Below 1 / (1 + a) the equation has its one root beside the trivial 1.
@@ -51,22 +55,22 @@ pub fn oldest_valid_share(spare: f64) -> f64 {
     low
 }
 
-/// Valid units of each of `blocks` full blocks that hold `units` in all, in the order of their age, oldest first, if that
-/// matters, and in a random one otherwise.
-pub fn valid_units(choice: Choice, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
+/// Returns the number of valid units of each of `blocks` full blocks that hold `units` in all: oldest block first if
+/// the policy depends on age, in random order otherwise.
+pub fn valid_units(choice: VictimPolicy, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
     let spare = f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0;
     let mut valid = match choice {
-        Choice::Oldest => by_age(blocks, block_units, spare, random),
-        _ => Levels::solve(choice, block_units, spare).dealt(blocks, block_units),
+        VictimPolicy::Oldest => by_age(blocks, block_units, spare, random),
+        _ => ValidDistribution::solve(choice, block_units, spare).valid_units(blocks, block_units),
     };
-    if choice != Choice::Oldest {
+    if choice != VictimPolicy::Oldest {
         shuffle(&mut valid, random);
     }
     make_sum(&mut valid, block_units, units);
     valid
 }
 
-/// The oldest first, with the deviation of units that are overwritten independently.
+/// Returns valid units by age, the oldest block first, with the deviation of units that are overwritten independently.
 fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec<u32> {
     let decay = (1.0 + spare) * (1.0 - oldest_valid_share(spare));
     let valid = (0..blocks).rev().map(|younger| {
@@ -79,7 +83,7 @@ fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec
     valid.collect()
 }
 
-/// Change counts by as little as gives this sum.
+/// Changes counts as little as possible so that they have this sum.
 fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let sum: u64 = valid.iter().map(|valid| u64::from(*valid)).sum();
     let is_short = sum < units;
@@ -101,18 +105,18 @@ fn shuffle(valid: &mut [u32], random: &mut Random) {
     }
 }
 
-/// Shares of blocks by valid units, from none to all.
-struct Levels {
+/// Distribution of valid units over blocks: the share of blocks at each level, from none valid to all valid.
+struct ValidDistribution {
     shares: Vec<f64>,
-    cleanings: f64,
+    collections: f64,
 }
 
-impl Levels {
-    fn solve(choice: Choice, block_units: u32, spare: f64) -> Levels {
+impl ValidDistribution {
+    fn solve(choice: VictimPolicy, block_units: u32, spare: f64) -> ValidDistribution {
         let top = block_units.min(LEVELS_MAX);
         let mean = f64::from(top) / (1.0 + spare);
-        let at = |cleanings| Levels::with(choice, top, cleanings);
-        // More cleanings leave fewer units valid. One a unit that comes is more than enough, and none is too few.
+        let at = |collections| ValidDistribution::with(choice, top, collections);
+        // More collections leave fewer units valid. One per unit that comes is more than enough, and none is too few.
         let (mut few, mut many) = (0.0, 1.0 + 1.0 / spare.min(1.0));
         for _ in 0..HALVINGS {
             let middle = (few + many) / 2.0;
@@ -124,20 +128,20 @@ impl Levels {
         at(few)
     }
 
-    /// The shares with this `c`, from the top down.
-    fn with(choice: Choice, top: u32, cleanings: f64) -> Levels {
+    /// Computes the shares with `collections` for the `c` of the module's equations, from the top level down.
+    fn with(choice: VictimPolicy, top: u32, collections: f64) -> ValidDistribution {
         let mut shares = vec![0.0; top as usize + 1];
         let mut above = 0.0;
         for level in (1..=top as usize).rev() {
-            let rate = cleanings * level as f64;
+            let rate = collections * level as f64;
             shares[level] = match choice {
-                Choice::EmptiestOf(choices) => level_share(rate, above, choices),
+                VictimPolicy::EmptiestOf(choices) => level_share(rate, above, choices),
                 _ => (1.0 / rate).min(1.0 - above),
             };
             above += shares[level];
         }
         shares[0] = (1.0 - above).max(0.0);
-        Levels { shares, cleanings }
+        ValidDistribution { shares, collections }
     }
 
     fn mean(&self) -> f64 {
@@ -145,11 +149,11 @@ impl Levels {
     }
 
     fn write_amplification(&self, spare: f64) -> f64 {
-        (1.0 + spare) / self.cleanings
+        (1.0 + spare) / self.collections
     }
 
-    /// So many blocks that follow the distribution as closely as they can.
-    fn dealt(&self, blocks: u32, block_units: u32) -> Vec<u32> {
+    /// Returns the valid units of `blocks` blocks that follow the distribution as closely as they can.
+    fn valid_units(&self, blocks: u32, block_units: u32) -> Vec<u32> {
         let scale = f64::from(block_units) / (self.shares.len() - 1) as f64;
         let (mut level, mut below) = (0, 0.0);
         let valid = (0..blocks).map(|block| {
@@ -158,7 +162,7 @@ impl Levels {
                 below += self.shares[level];
                 level += 1;
             }
-            // Levels that stand for several counts are dealt over all of these.
+            // Levels that stand for several counts are spread over all of these.
             let inside = ((quantile - below) / self.shares[level].max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) - 0.5;
             let spread = if scale > 1.0 { inside } else { 0.0 };
             ((level as f64 + spread) * scale).round().clamp(0.0, block_units.into()) as u32
@@ -167,7 +171,7 @@ impl Levels {
     }
 }
 
-/// The root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above: the left side is convex.
+/// Returns the root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above: the left side is convex.
 fn level_share(rate: f64, above: f64, choices: u32) -> f64 {
     let mut share = ((1.0 - libm::pow(above, choices.into())) / rate).min(1.0 - above);
     for _ in 0..HALVINGS {
@@ -187,29 +191,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_block_first_writes_as_often_as_its_equation_says() {
+    fn collecting_the_oldest_block_has_the_published_write_amplification() {
         let published =
             [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
         for (spare, expected) in published {
-            let found = write_amplification(Choice::Oldest, 256, spare);
+            let found = write_amplification(VictimPolicy::Oldest, 256, spare);
             assert!((found - expected).abs() < 0.006, "{spare}: {found}, not {expected}");
         }
     }
 
     #[test]
-    fn the_emptiest_block_writes_less_the_smaller_blocks_are_and_never_more_than_the_oldest() {
+    fn collecting_the_emptiest_block_writes_less_than_the_oldest() {
         let of = |choice, units| write_amplification(choice, units, 0.15);
-        let rising =
-            [of(Choice::Emptiest, 16), of(Choice::Emptiest, 64), of(Choice::Emptiest, 256), of(Choice::Oldest, 1)];
+        let rising = [
+            of(VictimPolicy::Emptiest, 16),
+            of(VictimPolicy::Emptiest, 64),
+            of(VictimPolicy::Emptiest, 256),
+            of(VictimPolicy::Oldest, 1),
+        ];
         assert!(rising.windows(2).all(|pair| pair[0] < pair[1]), "{rising:?}");
-        let falling = [1, 2, 10, 100].map(|choices| of(Choice::EmptiestOf(choices), 64));
+        let falling = [1, 2, 10, 100].map(|choices| of(VictimPolicy::EmptiestOf(choices), 64));
         assert!(falling.windows(2).all(|pair| pair[0] > pair[1]), "{falling:?}");
-        assert!(falling[2] < of(Choice::Emptiest, 64) * 1.05 && falling[3] > of(Choice::Emptiest, 64), "{falling:?}");
+        assert!(
+            falling[2] < of(VictimPolicy::Emptiest, 64) * 1.05 && falling[3] > of(VictimPolicy::Emptiest, 64),
+            "{falling:?}"
+        );
     }
 
     #[test]
-    fn blocks_that_are_dealt_hold_exactly_the_users_units() {
-        for choice in [Choice::Oldest, Choice::EmptiestOf(10), Choice::Emptiest] {
+    fn blocks_of_the_steady_state_hold_exactly_the_users_units() {
+        for choice in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
             for (blocks, block_units, units) in [(100, 256, 20_000), (300, 1_000_000, 270_000_000), (7, 16, 100)] {
                 let valid = valid_units(choice, blocks, block_units, units, &mut Random::stream(1, "test"));
                 assert_eq!(valid.iter().map(|valid| u64::from(*valid)).sum::<u64>(), units);

@@ -1,28 +1,28 @@
 use super::*;
 
-/// Blocks beside those that hold the user's units and the spare: those that are being written hold about half of what they
+/// Blocks beside those that hold the user's units and the over-provisioning: open ones hold about half of what they
 /// could, and one is erased.
 const OPEN_BLOCKS: u32 = 2;
 
 struct Writer {
-    drive: Translation,
+    drive: TranslationLayer,
     random: Random,
-    moved: Vec<Move>,
+    moved: Vec<UnitMove>,
     erased: Vec<u32>,
 }
 
 impl Writer {
-    fn new(drive: Translation) -> Writer {
+    fn new(drive: TranslationLayer) -> Writer {
         Writer { drive, random: Random::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
     }
 
-    fn write(&mut self, unit: u32) -> Place {
+    fn write(&mut self, unit: u32) -> UnitLocation {
         self.moved.clear();
         self.drive.make_room(1, &mut self.moved, &mut self.erased);
         self.drive.write(unit)
     }
 
-    /// Overwrite at random so many times as there are units; the write amplification of that.
+    /// Overwrites random units `times` times as often as there are units. Returns the write amplification of that.
     fn overwrite(&mut self, times: f64) -> f64 {
         let units = self.drive.shape.units;
         let before = self.drive.counts();
@@ -36,49 +36,49 @@ impl Writer {
     }
 }
 
-fn shape(choice: Choice, blocks: u32, block_units: u32, spare: f64) -> Shape {
+fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
-    Shape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, choice, wear_gap: 0 }
+    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, choice, wear_gap: 0 }
 }
 
-/// In the steady state.
-fn steady(choice: Choice, blocks: u32, block_units: u32, spare: f64) -> Writer {
-    Writer::new(Translation::overwritten_at_random(shape(choice, blocks, block_units, spare), 1))
+/// A writer on a drive in the steady state.
+fn steady(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> Writer {
+    Writer::new(TranslationLayer::overwritten_at_random(shape(choice, blocks, block_units, spare), 1))
 }
 
-/// Every unit is somewhere, no two are at one place, and blocks know how many they hold.
-fn assert_consistent(drive: &Translation) {
+/// Asserts that every unit has a location, no two share one, and blocks know how many units they hold.
+fn assert_consistent(drive: &TranslationLayer) {
     assert_eq!(drive.inconsistency(), None);
 }
 
 #[test]
-fn a_unit_that_is_forgotten_and_one_in_the_place_of_another_are_found() {
-    let mut writer = Writer::new(Translation::written_in_order(shape(Choice::Emptiest, 20, 32, 0.2), 1));
+fn lost_unit_and_two_units_at_one_location_are_found() {
+    let mut writer = Writer::new(TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1));
     writer.overwrite(2.0);
     assert_consistent(&writer.drive);
     let mut forgetful = writer.drive.clone();
     assert!(forgetful.lose_moved());
     assert!(forgetful.inconsistency().is_some_and(|what| what.contains("does not know")));
-    let place = writer.drive.place(3);
+    let place = writer.drive.location(3);
     writer.write(4);
     writer.drive.overlay.set(4, place);
     assert!(writer.drive.inconsistency().is_some());
 }
 
 #[test]
-fn cleaning_the_oldest_block_first_writes_as_much_as_its_closed_form_says() {
+fn collecting_the_oldest_block_writes_as_much_as_its_closed_form() {
     for (spare, expected) in [(0.15, 4.018), (0.28, 2.481), (0.5, 1.716)] {
-        let found = steady(Choice::Oldest, 1000, 128, spare).overwrite(1.5);
+        let found = steady(VictimPolicy::Oldest, 1000, 128, spare).overwrite(1.5);
         assert!((found / expected - 1.0).abs() < 0.01, "{spare}: {found}, not {expected}");
     }
 }
 
 #[test]
 #[ignore = "half a minute: make flash"]
-fn the_same_with_2000_blocks_of_256_units_and_spare_from_7_percent_to_as_much_again() {
+fn published_write_amplification_with_2000_blocks_of_256_units() {
     let published = [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
     for (spare, expected) in published {
-        let mut writer = steady(Choice::Oldest, 2000, 256, spare);
+        let mut writer = steady(VictimPolicy::Oldest, 2000, 256, spare);
         writer.overwrite(1.0);
         let found = writer.overwrite(3.0);
         println!("{spare}: {found:.3}, closed form {expected}");
@@ -87,18 +87,19 @@ fn the_same_with_2000_blocks_of_256_units_and_spare_from_7_percent_to_as_much_ag
 }
 
 #[test]
-fn cleaning_the_emptiest_block_writes_less_the_smaller_blocks_are_and_least_of_all() {
-    let emptiest = [16, 64, 256].map(|units| steady(Choice::Emptiest, 128_000 / units, units, 0.15).overwrite(2.0));
-    let oldest = steady(Choice::Oldest, 500, 256, 0.15).overwrite(2.0);
+fn collecting_the_emptiest_block_writes_least_and_less_with_smaller_blocks() {
+    let emptiest =
+        [16, 64, 256].map(|units| steady(VictimPolicy::Emptiest, 128_000 / units, units, 0.15).overwrite(2.0));
+    let oldest = steady(VictimPolicy::Oldest, 500, 256, 0.15).overwrite(2.0);
     let order = [emptiest[0], emptiest[1], emptiest[2], oldest];
     assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "{order:?}");
-    let of_ten = steady(Choice::EmptiestOf(10), 2000, 64, 0.15).overwrite(2.0);
+    let of_ten = steady(VictimPolicy::EmptiestOf(10), 2000, 64, 0.15).overwrite(2.0);
     assert!(of_ten < emptiest[1] * 1.05, "{of_ten} beside {order:?}");
 }
 
 #[test]
-fn chosen_blocks_write_as_much_as_their_mean_field_says() {
-    for choice in [Choice::EmptiestOf(2), Choice::EmptiestOf(10), Choice::Emptiest] {
+fn chosen_victims_write_as_much_as_the_mean_field_equation() {
+    for choice in [VictimPolicy::EmptiestOf(2), VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
         let found = steady(choice, 2000, 32, 0.25).overwrite(2.0);
         let expected = stationary::write_amplification(choice, 32, 0.25);
         assert!((found / expected - 1.0).abs() < 0.015, "{choice:?}: {found}, not {expected}");
@@ -115,12 +116,12 @@ fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
 }
 
 #[test]
-fn a_drive_that_begins_in_the_steady_state_is_as_one_that_was_overwritten_three_times() {
-    for choice in [Choice::Oldest, Choice::EmptiestOf(10), Choice::Emptiest] {
+fn drive_created_in_the_steady_state_equals_one_overwritten_three_times() {
+    for choice in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
         let shape = shape(choice, 800, 128, 0.28);
-        let mut written = Writer::new(Translation::written_in_order(shape, 2));
+        let mut written = Writer::new(TranslationLayer::written_in_order(shape, 2));
         written.overwrite(3.0);
-        let mut at_once = Writer::new(Translation::overwritten_at_random(shape, 3));
+        let mut at_once = Writer::new(TranslationLayer::overwritten_at_random(shape, 3));
         let apart = distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
         // Two samples of 800 differ by 0.068 in one case of twenty.
         assert!(apart < 0.068, "{choice:?}: {apart}");
@@ -130,11 +131,11 @@ fn a_drive_that_begins_in_the_steady_state_is_as_one_that_was_overwritten_three_
 }
 
 #[test]
-fn every_unit_stays_somewhere_while_others_are_written_moved_and_given_back() {
+fn every_unit_keeps_a_location_during_writes_moves_and_deallocations() {
     for drive in [
-        Translation::new(shape(Choice::Emptiest, 40, 64, 0.2), 1),
-        Translation::written_in_order(shape(Choice::EmptiestOf(3), 40, 64, 0.2), 1),
-        Translation::overwritten_at_random(shape(Choice::Oldest, 40, 64, 0.2), 1),
+        TranslationLayer::new(shape(VictimPolicy::Emptiest, 40, 64, 0.2), 1),
+        TranslationLayer::written_in_order(shape(VictimPolicy::EmptiestOf(3), 40, 64, 0.2), 1),
+        TranslationLayer::overwritten_at_random(shape(VictimPolicy::Oldest, 40, 64, 0.2), 1),
     ] {
         let mut writer = Writer::new(drive);
         for step in 0..6000_u32 {
@@ -142,10 +143,10 @@ fn every_unit_stays_somewhere_while_others_are_written_moved_and_given_back() {
             match step % 7 {
                 0 => {
                     writer.drive.discard(unit);
-                    assert_eq!(writer.drive.place(unit), Place::NONE);
+                    assert_eq!(writer.drive.location(unit), UnitLocation::NONE);
                 }
-                1 => writer.drive.skip(Stream::User, 3),
-                _ => assert_eq!(writer.write(unit), writer.drive.place(unit)),
+                1 => writer.drive.skip(WriteStream::User, 3),
+                _ => assert_eq!(writer.write(unit), writer.drive.location(unit)),
             }
             if step % 500 == 0 {
                 assert_consistent(&writer.drive);
@@ -156,40 +157,47 @@ fn every_unit_stays_somewhere_while_others_are_written_moved_and_given_back() {
 }
 
 #[test]
-fn a_drive_that_was_written_once_is_full_of_valid_units() {
-    let written = Translation::written_in_order(shape(Choice::Emptiest, 20, 32, 0.25), 1);
+fn drive_written_once_has_only_valid_units() {
+    let written = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
     assert_eq!(written.valid_units(), [32; 16]);
 }
 
 #[test]
-fn the_room_of_an_open_block_is_what_has_not_been_written_of_it() {
-    let mut drive = Translation::new(shape(Choice::Emptiest, 20, 32, 0.25), 1);
-    assert_eq!(drive.room(Stream::User), 0);
+fn room_of_an_open_block_is_its_unwritten_part() {
+    let mut drive = TranslationLayer::new(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
+    assert_eq!(drive.room(WriteStream::User), 0);
     let rooms: Vec<u32> = (0..33)
         .map(|unit| {
             drive.write(unit);
-            drive.room(Stream::User)
+            drive.room(WriteStream::User)
         })
         .collect();
     assert_eq!((rooms[0], rooms[4], rooms[30], rooms[31], rooms[32]), (31, 27, 1, 0, 31));
 }
 
 #[test]
-fn neighbours_that_move_together_move_at_once() {
-    let shape = Shape { units: 16, block_units: 8, blocks: 6, line_units: 1, choice: Choice::Oldest, wear_gap: 0 };
-    let mut drive = Translation::new(shape, 1);
-    // Of the first block, units 3 to 7 stay.
+fn neighbours_that_move_together_make_one_move() {
+    let shape = TranslationShape {
+        units: 16,
+        block_units: 8,
+        blocks: 6,
+        line_units: 1,
+        victim_policy: VictimPolicy::Oldest,
+        wear_gap: 0,
+    };
+    let mut drive = TranslationLayer::new(shape, 1);
+    // Units 3 to 7 of the first block stay valid.
     let again = [0, 1, 2, 8, 9, 10, 11, 12];
     (0..16).chain(again).chain(again).for_each(|unit| _ = drive.write(unit));
-    let (from, mut moved) = (drive.place(3), Vec::new());
+    let (from, mut moved) = (drive.location(3), Vec::new());
     drive.make_room(8, &mut moved, &mut Vec::new());
-    assert_eq!(moved, [Move { from, positions: 5, units: 5, to: drive.place(3) }]);
-    assert_eq!(drive.place(7), Place { position: 4, ..drive.place(3) });
+    assert_eq!(moved, [UnitMove { from, positions: 5, units: 5, to: drive.location(3) }]);
+    assert_eq!(drive.location(7), UnitLocation { position: 4, ..drive.location(3) });
 }
 
 #[test]
-fn what_is_given_back_needs_no_cleaning() {
-    let mut writer = steady(Choice::Emptiest, 200, 64, 0.1);
+fn deallocated_units_reduce_write_amplification() {
+    let mut writer = steady(VictimPolicy::Emptiest, 200, 64, 0.1);
     let half = writer.drive.shape.units as u32 / 2;
     let before = writer.overwrite(1.0);
     (0..half).for_each(|unit| writer.drive.discard(unit));
@@ -203,11 +211,11 @@ fn what_is_given_back_needs_no_cleaning() {
 }
 
 #[test]
-fn blocks_that_are_never_written_again_get_their_share_of_wear_if_that_is_asked_for() {
+fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
     let spread = |wear_gap| {
-        let shape = Shape { wear_gap, ..shape(Choice::Emptiest, 100, 64, 0.1) };
-        let mut writer = Writer::new(Translation::written_in_order(shape, 1));
-        // A tenth of the units takes all writes.
+        let shape = TranslationShape { wear_gap, ..shape(VictimPolicy::Emptiest, 100, 64, 0.1) };
+        let mut writer = Writer::new(TranslationLayer::written_in_order(shape, 1));
+        // A tenth of the units gets all writes.
         let hot = shape.units / 10;
         for _ in 0..shape.units * 8 {
             let unit = (writer.random.unit() * hot as f64) as u32;
@@ -221,11 +229,11 @@ fn blocks_that_are_never_written_again_get_their_share_of_wear_if_that_is_asked_
 }
 
 #[test]
-fn a_drive_of_8_tb_begins_in_its_steady_state_within_a_second() {
+fn drive_of_8_tb_starts_in_its_steady_state_within_a_second() {
     let began = std::time::Instant::now();
     // 2^31 units of 4 KiB less the last, in blocks of all of 256 dies.
-    let shape = Shape { units: 1_953_125_000, ..shape(Choice::Emptiest, 460, 4_718_592, 0.1) };
-    let mut writer = Writer::new(Translation::overwritten_at_random(shape, 1));
+    let shape = TranslationShape { units: 1_953_125_000, ..shape(VictimPolicy::Emptiest, 460, 4_718_592, 0.1) };
+    let mut writer = Writer::new(TranslationLayer::overwritten_at_random(shape, 1));
     writer.write(1_234_567_890);
     assert!(began.elapsed().as_secs() < 1, "{:?}", began.elapsed());
 }

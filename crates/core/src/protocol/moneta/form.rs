@@ -58,7 +58,7 @@ fn buffers(parts: &Parts) -> usize {
 }
 
 fn over_ring(parts: &Parts, bytes: u32) -> Span {
-    BusRate::from_bytes_per_ns(parts.drive.moneta.ring_bytes_per_ns).transfer(bytes)
+    BusRate::from_bytes_per_ns(parts.drive.moneta.ring_bytes_per_ns).transfer_time(bytes)
 }
 
 fn word(parts: &Parts) -> Packet {

@@ -1,6 +1,6 @@
-use crate::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, Family, Spread, spread_needed};
+use crate::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
 
-const BOTH: [Family; 2] = [Family::Lognormal, Family::Weibull];
+const BOTH: [SpreadFamily; 2] = [SpreadFamily::Lognormal, SpreadFamily::Weibull];
 
 fn close(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-3, "{found} instead of {expected}");
@@ -8,7 +8,7 @@ fn close(found: f64, expected: f64) {
 
 #[test]
 fn one_cell_is_worn_after_the_first_cycles() {
-    for spread in [Spread::Lognormal { deviation: 0.7 }, Spread::Weibull { shape: 2.0 }] {
+    for spread in [EnduranceSpread::Lognormal { deviation: 0.7 }, EnduranceSpread::Weibull { shape: 2.0 }] {
         let endurance = Endurance { cells: CELLS_OF_A_CHIP, first_cycles: 1e6, spread };
         close(endurance.worn(1e6) * CELLS_OF_A_CHIP, 1.0);
         close(endurance.raw_bit_error_rate(1e6) * 2.0, endurance.worn(1e6));
@@ -29,7 +29,8 @@ fn a_spread_that_is_just_enough_reaches_the_target_after_that_many_cycles() {
 
 #[test]
 fn the_weibull_shape_follows_from_two_shares_by_its_closed_form() {
-    let Some(Spread::Weibull { shape }) = spread_needed(Family::Weibull, CELLS_OF_A_CHIP, 1000.0, 1e-16) else {
+    let Some(EnduranceSpread::Weibull { shape }) = spread_needed(SpreadFamily::Weibull, CELLS_OF_A_CHIP, 1000.0, 1e-16)
+    else {
         panic!("there is a shape")
     };
     let worn = 2.0 * crate::media::ecc::rates::tolerated_raw_bit_error_rate(1e-16);

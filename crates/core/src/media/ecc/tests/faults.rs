@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::media::ecc::{Counts, Fault, SectorCodec, inject, rates};
+use crate::media::ecc::{Damage, OutcomeCounts, SectorCodec, inject, rates};
 
 /// Its tables take a moment to set up; the tests share them.
 pub(super) fn codec() -> &'static SectorCodec {
@@ -12,32 +12,37 @@ pub(super) fn codec() -> &'static SectorCodec {
 
 #[test]
 fn all_damage_within_the_power_of_the_code_is_corrected() {
-    for fault in Fault::ALL.into_iter().filter(|fault| fault.is_within_power()) {
+    for fault in Damage::ALL.into_iter().filter(|fault| fault.is_within_power()) {
         let counts = inject(codec(), fault, 12_000, 1);
-        assert_eq!(counts, Counts { corrected: 12_000, ..Counts::default() }, "{}", fault.words());
+        assert_eq!(counts, OutcomeCounts { corrected: 12_000, ..OutcomeCounts::default() }, "{}", fault.description());
     }
 }
 
 #[test]
 fn all_damage_beyond_it_is_reported_while_no_chip_is_restored() {
-    for fault in [Fault::TooManyBits, Fault::UnnoticedFailedChip, Fault::OtherAddress] {
+    for fault in [Damage::TooManyBits, Damage::UnnoticedFailedChip, Damage::OtherAddress] {
         let counts = inject(codec(), fault, 4_000, 1);
-        assert_eq!(counts, Counts { reported: 4_000, ..Counts::default() }, "{}", fault.words());
+        assert_eq!(counts, OutcomeCounts { reported: 4_000, ..OutcomeCounts::default() }, "{}", fault.description());
     }
 }
 
 #[test]
 fn further_damage_beside_a_restored_chip_is_silent_and_is_counted() {
-    for fault in [Fault::FailedChipAndBits, Fault::SecondFailedChip] {
+    for fault in [Damage::FailedChipAndBits, Damage::SecondFailedChip] {
         let counts = inject(codec(), fault, 1_000, 1);
-        assert_eq!(counts, Counts { miscorrected: 1_000, ..Counts::default() }, "{}", fault.words());
+        assert_eq!(
+            counts,
+            OutcomeCounts { miscorrected: 1_000, ..OutcomeCounts::default() },
+            "{}",
+            fault.description()
+        );
     }
 }
 
 #[test]
 fn what_was_counted_apart_adds_up() {
-    let counts = |corrected, reported, miscorrected| Counts { corrected, reported, miscorrected };
-    let all: Counts = [counts(1, 2, 3), counts(40, 50, 60)].into_iter().sum();
+    let counts = |corrected, reported, miscorrected| OutcomeCounts { corrected, reported, miscorrected };
+    let all: OutcomeCounts = [counts(1, 2, 3), counts(40, 50, 60)].into_iter().sum();
     assert_eq!((all, all.total()), (counts(41, 52, 63), 156));
 }
 

@@ -1,7 +1,7 @@
 use super::faults::codec;
 use crate::media::ecc::sector::flip;
 use crate::media::ecc::{
-    CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict, latency,
+    CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec, latency,
 };
 use proptest::prelude::*;
 
@@ -34,15 +34,15 @@ fn the_eight_data_chips_hold_the_sector_as_it_is() {
 #[test]
 fn thirty_nine_wrong_bits_are_corrected_and_forty_are_reported() {
     for (count, verdict) in [
-        (0, Verdict::Clean),
-        (1, Verdict::Corrected { bits: 1 }),
-        (CORRECTED_BITS, Verdict::Corrected { bits: CORRECTED_BITS }),
-        (CORRECTED_BITS + 1, Verdict::Uncorrectable),
+        (0, DecodeVerdict::Clean),
+        (1, DecodeVerdict::Corrected { bits: 1 }),
+        (CORRECTED_BITS, DecodeVerdict::Corrected { bits: CORRECTED_BITS }),
+        (CORRECTED_BITS + 1, DecodeVerdict::Uncorrectable),
     ] {
         let mut chips = damaged(spread(count));
         let read = chips;
         assert_eq!(codec().decode(&mut chips, ADDRESS, None), verdict);
-        assert_eq!(chips, if verdict == Verdict::Uncorrectable { read } else { written() });
+        assert_eq!(chips, if verdict == DecodeVerdict::Uncorrectable { read } else { written() });
     }
 }
 
@@ -51,7 +51,7 @@ fn each_single_wrong_bit_is_corrected() {
     for position in 0..STORED_BITS {
         let mut chips = damaged([position]);
         assert!(!codec().check(&chips, ADDRESS));
-        assert_eq!(codec().decode(&mut chips, ADDRESS, None), Verdict::Corrected { bits: 1 });
+        assert_eq!(codec().decode(&mut chips, ADDRESS, None), DecodeVerdict::Corrected { bits: 1 });
         assert_eq!(chips, written());
     }
 }
@@ -61,8 +61,8 @@ fn any_one_chip_is_restored_from_the_others_if_its_failure_is_known() {
     for chip in 0..CHIPS {
         let mut chips = written();
         chips[chip] = [0xff; CHIP_BYTES];
-        assert_eq!(codec().decode(&mut chips, ADDRESS, None), Verdict::Uncorrectable);
-        assert_eq!(codec().decode(&mut chips, ADDRESS, Some(chip)), Verdict::Restored { chip });
+        assert_eq!(codec().decode(&mut chips, ADDRESS, None), DecodeVerdict::Uncorrectable);
+        assert_eq!(codec().decode(&mut chips, ADDRESS, Some(chip)), DecodeVerdict::Restored { chip });
         assert_eq!(chips, written());
     }
 }
@@ -70,7 +70,7 @@ fn any_one_chip_is_restored_from_the_others_if_its_failure_is_known() {
 #[test]
 fn a_wrong_bit_beside_a_restored_chip_goes_unnoticed_because_no_redundancy_is_left() {
     let mut chips = damaged([3]);
-    assert_eq!(codec().decode(&mut chips, ADDRESS, Some(0)), Verdict::Restored { chip: 0 });
+    assert_eq!(codec().decode(&mut chips, ADDRESS, Some(0)), DecodeVerdict::Restored { chip: 0 });
     assert_ne!(chips, written());
     assert!(codec().check(&chips, ADDRESS));
 }
@@ -79,7 +79,7 @@ fn a_wrong_bit_beside_a_restored_chip_goes_unnoticed_because_no_redundancy_is_le
 fn a_sector_of_another_address_is_reported_even_if_one_bit_of_the_address_differs() {
     for bit in 0..64 {
         let mut chips = written();
-        assert_eq!(codec().decode(&mut chips, ADDRESS ^ 1 << bit, None), Verdict::Uncorrectable);
+        assert_eq!(codec().decode(&mut chips, ADDRESS ^ 1 << bit, None), DecodeVerdict::Uncorrectable);
     }
 }
 
@@ -101,10 +101,10 @@ fn there_is_no_tenth_chip() {
 
 #[test]
 fn a_decoder_at_200_mhz_takes_20_ns_for_a_clean_sector_and_1150_for_a_damaged_one() {
-    assert_eq!(latency::nanoseconds(Verdict::Clean), 20);
-    assert_eq!(latency::nanoseconds(Verdict::Corrected { bits: 1 }), 1150);
-    assert_eq!(latency::nanoseconds(Verdict::Restored { chip: 8 }), 20);
-    assert_eq!(latency::nanoseconds(Verdict::Restored { chip: 0 }), 340);
+    assert_eq!(latency::nanoseconds(DecodeVerdict::Clean), 20);
+    assert_eq!(latency::nanoseconds(DecodeVerdict::Corrected { bits: 1 }), 1150);
+    assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 8 }), 20);
+    assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 0 }), 340);
     assert_eq!(latency::mean_nanoseconds(0.0), 20.0);
     // One sector in 218 has a wrong bit at 1e-6: 20 + 1130 * 0.004597.
     assert!((latency::mean_nanoseconds(1e-6) - 25.19).abs() < 0.01);
@@ -134,6 +134,6 @@ proptest! {
         let mut chips = [[0; CHIP_BYTES]; CHIPS];
         chips.as_flattened_mut().copy_from_slice(&noise);
         let verdict = codec().decode(&mut chips, address, failed);
-        prop_assert_eq!(codec().check(&chips, address), verdict != Verdict::Uncorrectable);
+        prop_assert_eq!(codec().check(&chips, address), verdict != DecodeVerdict::Uncorrectable);
     }
 }

@@ -227,7 +227,7 @@ impl Controller {
 
     /// Move a piece over the ring, from `ready` on; when it is there.
     fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
-        let length = self.ring_rate.transfer(piece.bytes);
+        let length = self.ring_rate.transfer_time(piece.bytes);
         let across = self.ring.promise(now, ready, length) + length;
         shared.requests.charge(piece.request, Stage::Ring, across);
         across

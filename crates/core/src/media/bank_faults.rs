@@ -1,7 +1,7 @@
-//! Banks that injected faults make slow or let stand still.
+//! Injected faults of banks, which make them slow or stuck.
 //!
-//! Such a bank has a queue of its own in front of it: an access to a slow one waits until those before it are over, and
-//! takes the rest of its longer time there before the bank itself serves it.
+//! A faulty bank has a queue of its own in front of it: an access to a slow bank waits until the accesses before it are
+//! over, and spends the additional part of its longer time there before the bank itself serves it.
 
 use super::geometry::Interleave;
 use crate::config::{Fault, FaultAction};
@@ -9,43 +9,43 @@ use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// What is in front of the banks that have a fault.
+/// Queues in front of the banks that have a fault.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
+pub(super) struct BankFaults {
     interleave: Interleave,
-    /// What an access takes in a bank that is well.
+    /// Time of an access in a bank without a fault.
     read: Span,
     program: Span,
-    banks: Vec<Bank>,
+    banks: Vec<FaultyBank>,
 }
 
-/// A bank with a fault.
+/// Bank with a fault.
 #[derive(Clone, Debug)]
-struct Bank {
+struct FaultyBank {
     rule: Rule,
-    /// When the accesses before are over.
+    /// Time at which all earlier accesses are over.
     free_at: Time,
 }
 
-impl Trouble {
-    /// No bank has a fault, of a memory whose accesses take so long.
-    pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> Trouble {
-        Trouble { interleave, read, program, banks: Vec::new() }
+impl BankFaults {
+    /// Creates an empty set of faults for a memory whose accesses take these times.
+    pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> BankFaults {
+        BankFaults { interleave, read, program, banks: Vec::new() }
     }
 
-    /// Banks have these faults as well.
+    /// Adds fault rules for banks.
     pub(super) fn extend(&mut self, rules: Vec<Rule>) {
-        self.banks.extend(rules.into_iter().map(|rule| Bank { rule, free_at: Time::ZERO }));
+        self.banks.extend(rules.into_iter().map(|rule| FaultyBank { rule, free_at: Time::ZERO }));
     }
 
-    /// A fault is over.
+    /// Removes the rule of a fault that has ended.
     pub(super) fn remove(&mut self, fault: &Fault) {
         if let Some(place) = self.banks.iter().position(|bank| bank.rule.is(fault)) {
             self.banks.remove(place);
         }
     }
 
-    /// When an access that comes at `now` gets past the faults.
+    /// Returns when an access that comes at `now` has passed all faults of its banks.
     pub(super) fn admit(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         let well = if direction == DataDirection::Read { self.read } else { self.program };
         let mut until = now;
@@ -57,18 +57,18 @@ impl Trouble {
         until
     }
 
-    /// No access waits any more.
+    /// Empties the queues, as after a loss of power.
     pub(super) fn cut_power(&mut self) {
         self.banks.iter_mut().for_each(|bank| bank.free_at = Time::ZERO);
     }
 
-    /// How often each fault has happened.
+    /// Returns how often each fault has been injected.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.banks.iter().map(|bank| bank.rule.count())
     }
 }
 
-impl Bank {
+impl FaultyBank {
     fn admit(&mut self, now: Time, well: Span) -> Time {
         if !self.rule.is_time(now) {
             return now;
@@ -80,7 +80,7 @@ impl Bank {
             _ => {
                 let begin = self.free_at.max(now);
                 let until = begin + well.scale(factor - 1.0);
-                // The bank itself is busy with it from then on.
+                // The bank itself is busy with the access from then on.
                 self.free_at = until + well;
                 until
             }

@@ -1,4 +1,5 @@
-//! What only some memories have: chips on serial buses, data that decides the time of a write, pauses, wear levelling.
+//! Tests of the parts that only some memories have: chips on serial buses, data-dependent write times, pauses, wear
+//! levelling.
 
 use super::*;
 use crate::config;
@@ -8,7 +9,7 @@ use crate::drive_file::Override;
 const PS: Span = Span::from_ps(1);
 const PROGRAM: Span = Span::from_us(120);
 
-/// A preset with overrides.
+/// The description of a preset with overrides.
 fn described(preset: &str, set: &[&str]) -> config::Media {
     let set: Vec<_> = set.iter().map(|text| Override::parse(&format!("media.{text}")).unwrap()).collect();
     let text = format!("interface = 'nvme'\nmedia.preset = '{preset}'\n");
@@ -19,7 +20,7 @@ fn memory(preset: &str, set: &[&str]) -> Media {
     Media::of(&described(preset, set), 1)
 }
 
-/// Clocks of 66 MHz, to the nearest picosecond.
+/// Time of `count` clocks of 66 MHz, to the nearest picosecond.
 fn clocks(count: u64) -> Span {
     Span::from_ps((count * 1_000_000 + 33) / 66)
 }
@@ -29,7 +30,7 @@ fn at(span: Span) -> Time {
 }
 
 #[test]
-fn one_chip_access_is_296_clocks() {
+fn read_of_one_chip_takes_296_clocks() {
     let read = memory("pcm-p5q-channel", &[]).read(Time::ZERO, 0, 128, 128);
     assert_eq!(clocks(296), Span::from_ps(4_484_848));
     assert_eq!(read.first_at, at(clocks(296)), "two chips and the spare one, on three buses");
@@ -37,7 +38,7 @@ fn one_chip_access_is_296_clocks() {
 }
 
 #[test]
-fn a_sector_keeps_its_buses_for_three_chips_and_its_first_bytes_come_after_one() {
+fn sector_read_holds_its_buses_for_three_chips_and_has_first_bytes_after_one() {
     let mut card = memory("pcm-p5q-card", &[]);
     let read = card.read(Time::ZERO, 0, 512, 192);
     assert_eq!(read.first_at, at(clocks(296)), "the first chip of each bus");
@@ -48,14 +49,14 @@ fn a_sector_keeps_its_buses_for_three_chips_and_its_first_bytes_come_after_one()
 }
 
 #[test]
-fn four_kib_are_a_sector_on_each_channel() {
+fn read_of_4_kib_reads_one_sector_on_each_channel_in_parallel() {
     let read = memory("pcm-p5q-card", &[]).read(Time::ZERO, 0, 4096, 4096);
     assert_eq!((read.started, read.first_at, read.last_at), (Time::ZERO, read.last_at, at(clocks(3 * 296))));
 }
 
 #[test]
-fn part_of_a_sector_touches_its_own_chips_and_the_spare_one() {
-    // Chips 2 and 3 on buses 2 and 0; the spare one is on bus 2 too.
+fn part_of_a_sector_uses_its_own_chips_and_the_spare_one() {
+    // The bytes lie in chips 2 and 3 on buses 2 and 0; the spare chip is on bus 2 too.
     let mut card = memory("pcm-p5q-card", &[]);
     let read = card.read(Time::ZERO, 128, 128, 128);
     assert_eq!(read.first_at, at(clocks(296)));
@@ -64,7 +65,7 @@ fn part_of_a_sector_touches_its_own_chips_and_the_spare_one() {
 }
 
 #[test]
-fn array_reads_longer_than_the_dummy_clocks_hold_the_bus_for_the_rest() {
+fn array_read_beyond_the_dummy_clocks_holds_the_bus_longer() {
     let last = |read_ns: &str| memory("pcm-p5q-card", &[read_ns]).read(Time::ZERO, 0, 512, 512).last_at;
     let dummy = Span::from_ps(121_212);
     assert_eq!(last("read_ns=121.212"), at(clocks(3 * 296)));
@@ -72,7 +73,7 @@ fn array_reads_longer_than_the_dummy_clocks_hold_the_bus_for_the_rest() {
 }
 
 #[test]
-fn a_write_is_acknowledged_after_288_clocks_a_chip_and_late_after_the_program_time_too() {
+fn early_write_ends_after_288_clocks_a_chip_and_late_one_after_programming() {
     let write = memory("pcm-p5q-card", &[]).write(Time::ZERO, 0, 4096);
     assert_eq!(write.acknowledged_at, at(clocks(3 * 288)));
     assert_eq!(write.programmed_at, at(clocks(3 * 288) + PROGRAM));
@@ -82,7 +83,7 @@ fn a_write_is_acknowledged_after_288_clocks_a_chip_and_late_after_the_program_ti
 }
 
 #[test]
-fn a_bank_of_chips_takes_its_next_access_at_the_end_of_its_program_and_not_a_picosecond_earlier() {
+fn bank_of_chips_starts_its_next_access_exactly_when_its_program_ends() {
     let free_at = at(clocks(3 * 288) + PROGRAM);
     for (now, wait) in [(free_at - PS, PS), (free_at, Span::ZERO)] {
         let mut card = memory("pcm-p5q-card", &[]);
@@ -94,7 +95,7 @@ fn a_bank_of_chips_takes_its_next_access_at_the_end_of_its_program_and_not_a_pic
 }
 
 #[test]
-fn the_other_bank_of_a_channel_reads_while_one_programs_but_waits_for_the_buses() {
+fn bank_reads_during_another_banks_program_but_waits_for_the_buses() {
     let mut card = memory("pcm-p5q-card", &[]);
     card.write(Time::ZERO, 0, 512);
     let read = card.read(Time::ZERO, 4096, 512, 512);
@@ -103,7 +104,7 @@ fn the_other_bank_of_a_channel_reads_while_one_programs_but_waits_for_the_buses(
 }
 
 #[test]
-fn a_line_that_meets_another_on_its_buses_comes_one_chip_access_later() {
+fn second_line_on_busy_buses_comes_one_chip_access_later() {
     let mut channel = memory("pcm-p5q-channel", &[]);
     channel.read(Time::ZERO, 0, 128, 128);
     let other_row = channel.read(Time::ZERO, 128, 128, 128);
@@ -111,7 +112,7 @@ fn a_line_that_meets_another_on_its_buses_comes_one_chip_access_later() {
     assert_eq!(other_row.started, at(clocks(296)));
 }
 
-/// Requests of 4 KiB a second, all asked for at once.
+/// Requests of 4 KiB per second, if all of them are there at once.
 fn saturated_iops(card: &mut Media, requests: u64, write: bool) -> f64 {
     let done = (0..requests).map(|request| match write {
         true => card.write(Time::ZERO, request * 4096, 4096).programmed_at,
@@ -121,7 +122,7 @@ fn saturated_iops(card: &mut Media, requests: u64, write: bool) -> f64 {
 }
 
 #[test]
-fn the_card_reads_74_300_and_writes_15_030_times_4_kib_a_second() {
+fn card_reads_74_300_and_writes_15_030_times_4_kib_per_second() {
     let reads = saturated_iops(&mut memory("pcm-p5q-card", &[]), 2000, false);
     let expected = 66e6 / (3.0 * 296.0);
     assert!((reads / expected - 1.0).abs() < 1e-6, "{reads}");
@@ -134,7 +135,7 @@ fn the_card_reads_74_300_and_writes_15_030_times_4_kib_a_second() {
 }
 
 #[test]
-fn a_next_generation_line_takes_450_ns_and_16_beats() {
+fn line_of_the_next_generation_takes_450_ns_and_16_beats() {
     let read = memory("pcm-next-generation", &[]).read(Time::ZERO, 0, 128, 128);
     let beats = read.last_at.since(at(Span::from_ns(450)));
     assert!((beats.as_ns() - 12.0).abs() < 0.01, "{beats}");
@@ -155,7 +156,7 @@ fn zeros_ones_and_differences_change_the_program_time_of_a_write() {
 }
 
 #[test]
-fn decoding_follows_the_transfer_and_delays_nobody_else() {
+fn ecc_decoding_follows_the_transfer_and_delays_no_other_access() {
     let mut card = memory("pcm-p5q-card", &["ecc_decode_ns=700"]);
     let (first, second) = (card.read(Time::ZERO, 0, 512, 64), card.read(Time::ZERO, 0, 512, 64));
     assert_eq!(first.last_at, at(clocks(3 * 296) + Span::from_ns(700)));
@@ -165,7 +166,7 @@ fn decoding_follows_the_transfer_and_delays_nobody_else() {
 }
 
 #[test]
-fn an_access_that_a_pause_meets_starts_at_its_end() {
+fn access_during_a_pause_starts_at_the_end_of_the_pause() {
     let set = ["housekeeping_interval_us=1000", "housekeeping_us=50"];
     let pause = Time::ZERO + Span::from_ms(1);
     for (now, wait) in [(pause - PS, Span::ZERO), (pause, Span::from_us(50)), (pause + Span::from_us(50), Span::ZERO)] {
@@ -178,7 +179,7 @@ fn an_access_that_a_pause_meets_starts_at_its_end() {
 }
 
 #[test]
-fn the_write_that_completes_an_interval_moves_a_line_and_the_next_request_waits_for_it() {
+fn last_write_of_an_interval_moves_a_line_which_delays_only_later_requests() {
     let mut card = memory("pcm-p5q-card", &["wear_levelling=start-gap", "gap_write_interval=2"]);
     let cycle = clocks(3 * 288) + PROGRAM;
     assert_eq!(card.write(Time::ZERO, 0, 512).programmed_at, at(cycle));
@@ -190,7 +191,7 @@ fn the_write_that_completes_an_interval_moves_a_line_and_the_next_request_waits_
 }
 
 #[test]
-fn the_counters_of_lines_are_those_of_the_writes_and_moves() {
+fn line_write_counters_equal_the_writes_and_gap_moves() {
     let set = ["wear_levelling=randomised-start-gap", "gap_write_interval=10", "wear_regions_per_bank=3"];
     let mut card = memory("pcm-p5q-card", &set);
     for write in 0..1000 {
@@ -204,7 +205,7 @@ fn the_counters_of_lines_are_those_of_the_writes_and_moves() {
 }
 
 #[test]
-fn a_hammered_line_is_written_in_ever_new_slots() {
+fn hammered_line_moves_through_all_slots_evenly() {
     let set = [
         "wear_levelling=start-gap",
         "gap_write_interval=4",
@@ -225,7 +226,7 @@ fn a_hammered_line_is_written_in_ever_new_slots() {
 }
 
 #[test]
-fn addresses_beyond_the_capacity_wear_some_line_and_do_no_harm() {
+fn writes_beyond_the_capacity_wear_some_line_and_do_not_panic() {
     let mut card = memory("pcm-p5q-card", &["wear_levelling=randomised-start-gap"]);
     card.write(Time::ZERO, u64::MAX - 5, 4096);
     card.read(Time::ZERO, u64::MAX - 5, 4096, 1);

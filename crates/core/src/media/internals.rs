@@ -1,0 +1,221 @@
+//! Parts of a drive in front of the memory banks: its processors, injected bank faults, and for flash its write buffer
+//! and translation layer.
+
+use super::bank::{Bank, ProgramPolicy};
+use super::bank_faults::BankFaults;
+use super::flash::Flash;
+use super::processors::DriveProcessors;
+use super::timing::Bus;
+use super::{Media, ReadTiming, WriteTiming};
+use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
+use crate::data::persistence::{Notes, Step};
+use crate::faults::Rule;
+use crate::request::DataDirection;
+use crate::time::Time;
+
+/// Parts in front of the banks; flash takes their place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DriveInternals {
+    processors: Option<DriveProcessors>,
+    flash: Option<Flash>,
+    /// Banks with injected faults.
+    bank_faults: Option<BankFaults>,
+    /// True if writes are acknowledged from write buffers of the banks that lose their content without power.
+    is_volatile: bool,
+    /// Record of the writes that survive a loss of power, for drives that track this.
+    notes: Option<Notes>,
+}
+
+impl DriveInternals {
+    /// Returns true if any part changes the time of an access.
+    pub(super) fn delays(&self) -> bool {
+        self.processors.is_some() || self.flash.is_some() || self.bank_faults.is_some()
+    }
+}
+
+impl Media {
+    /// Returns this memory behind the parts of a description that has been checked.
+    pub fn behind(
+        mut self,
+        media: &config::Media,
+        controller: &config::Controller,
+        buffer: &config::Buffer,
+        translation: &config::Translation,
+        seed: u64,
+    ) -> Media {
+        let is_mapped = translation.mapping == Mapping::Page;
+        let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
+        let processors = DriveProcessors::of(controller);
+        let is_early = media.acknowledge == Acknowledge::Early;
+        let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
+        if processors.is_some() || flash.is_some() || is_volatile {
+            self.internals =
+                Some(Box::new(DriveInternals { processors, flash, is_volatile, ..DriveInternals::default() }));
+        }
+        self
+    }
+
+    /// Returns this memory with fault rules for its banks.
+    pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Media {
+        self.add_faults(Rule::about(FaultSubject::Bank, faults, seed));
+        self
+    }
+
+    /// Adds fault rules for banks from now on.
+    pub fn add_faults(&mut self, rules: Vec<Rule>) {
+        if rules.is_empty() {
+            return;
+        }
+        let (read, program) = (self.timing.command + self.timing.read, self.timing.command + self.timing.program);
+        let bank_faults = &mut self.internals.get_or_insert_default().bank_faults;
+        bank_faults.get_or_insert_with(|| BankFaults::new(self.interleave, read, program)).extend(rules);
+    }
+
+    /// Removes the rule of a bank fault that has ended.
+    pub fn remove_fault(&mut self, fault: &Fault) {
+        if let Some(bank_faults) = self.internals.as_mut().and_then(|internals| internals.bank_faults.as_mut()) {
+            bank_faults.remove(fault);
+        }
+    }
+
+    /// Returns how often each bank fault has been injected.
+    pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
+        let bank_faults = self.internals.as_ref().and_then(|internals| internals.bank_faults.as_ref());
+        bank_faults.map_or(Vec::new(), |bank_faults| bank_faults.counts().collect())
+    }
+
+    /// Starts to record the writes that survive a loss of power. Those in write buffers do if `is_protected` is true.
+    pub fn follow_power(&mut self, is_protected: bool) {
+        let internals = self.internals.get_or_insert_default();
+        match &mut internals.flash {
+            Some(flash) => flash.follow_power(is_protected),
+            None => internals.notes = Some(Notes::new(is_protected)),
+        }
+    }
+
+    /// Removes and returns the records of durability since the last call.
+    pub fn take_steps(&mut self) -> Vec<Step> {
+        self.notes().map_or(Vec::new(), Notes::take)
+    }
+
+    /// Records that a volatile buffer of the device, in front of this memory, has accepted bytes at `at`; it will write
+    /// them later.
+    pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
+        if let Some(notes) = self.notes() {
+            notes.hold(at, offset, bytes);
+        }
+    }
+
+    /// Cuts the power: drops all accesses in flight and empties all buffers. The content of the cells stays.
+    pub fn cut_power(&mut self) {
+        self.banks.fill(Bank::default());
+        self.buses.fill(Bus::default());
+        self.admitted = Time::ZERO;
+        if let Some(internals) = &mut self.internals {
+            internals.processors.iter_mut().for_each(DriveProcessors::cut_power);
+            internals.flash.iter_mut().for_each(Flash::cut_power);
+            internals.bank_faults.iter_mut().for_each(BankFaults::cut_power);
+        }
+    }
+
+    pub(crate) fn notes(&mut self) -> Option<&mut Notes> {
+        let internals = self.internals.as_mut()?;
+        match &mut internals.flash {
+            Some(flash) => flash.notes(),
+            None => internals.notes.as_mut(),
+        }
+    }
+
+    /// Records that buffered writes to these bytes are in the cells at `until`.
+    pub(super) fn note_flush(&mut self, now: Time, offset: u64, bytes: u64, until: Time) {
+        if let Some(notes) = self.notes() {
+            notes.program(offset, bytes, now, until);
+        }
+    }
+
+    /// Returns true if there is no part in front of the banks.
+    pub fn is_bare(&self) -> bool {
+        self.internals.is_none()
+    }
+
+    /// Returns the flash of this drive, if it has a translation layer.
+    pub fn flash(&self) -> Option<&Flash> {
+        self.internals.as_ref()?.flash.as_ref()
+    }
+
+    pub(crate) fn flash_mut(&mut self) -> Option<&mut Flash> {
+        self.internals.as_mut()?.flash.as_mut()
+    }
+
+    /// Flushes all write buffers. Returns when everything that has been written survives a loss of power: `now` if it
+    /// does already.
+    pub fn flush_all(&mut self, now: Time) -> Time {
+        match &mut self.internals {
+            Some(internals) if internals.is_volatile => self.flush_banks(now),
+            Some(internals) => internals.flash.as_mut().map_or(now, |flash| flash.flush(now)),
+            None => now,
+        }
+    }
+
+    /// Deallocates these bytes (trim): the user no longer needs them.
+    pub fn discard(&mut self, offset: u64, bytes: u64) {
+        if let Some(flash) = self.flash_mut() {
+            flash.discard(offset, bytes);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn read_through_internals(
+        &mut self,
+        now: Time,
+        offset: u64,
+        bytes: u32,
+        first_bytes: u32,
+    ) -> ReadTiming {
+        let at = self.admit(now, DataDirection::Read);
+        self.admitted = self.pass_faults(at, DataDirection::Read, offset, bytes);
+        let timing = match self.flash_mut() {
+            Some(flash) => flash.read(now, at, offset, bytes, first_bytes),
+            // A fault delays the access before its bank, as waiting for the bank does.
+            None => ReadTiming { admitted: at, ..self.read_corrected(now, offset, bytes, first_bytes) },
+        };
+        self.admitted = at;
+        timing
+    }
+
+    pub(super) fn write_through_internals(
+        &mut self,
+        now: Time,
+        offset: u64,
+        bytes: u32,
+        policy: ProgramPolicy,
+    ) -> WriteTiming {
+        if self.internals.is_none() {
+            return self.write_pieces(now, offset, bytes, policy);
+        }
+        let at = self.admit(now, DataDirection::Write);
+        self.admitted = self.pass_faults(at, DataDirection::Write, offset, bytes);
+        let timing = match self.flash_mut() {
+            Some(flash) => flash.write(now, at, offset, bytes),
+            None => {
+                let timing = self.write_pieces(now, offset, bytes, policy);
+                if let Some(notes) = self.notes() {
+                    notes.hand(now, offset, bytes, timing.buffered_at, timing.programmed_at);
+                }
+                WriteTiming { admitted: at, ..timing }
+            }
+        };
+        self.admitted = at;
+        timing
+    }
+
+    fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
+        let processors = self.internals.as_mut().and_then(|internals| internals.processors.as_mut());
+        processors.map_or(now, |processors| processors.admit(now, direction))
+    }
+
+    fn pass_faults(&mut self, at: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
+        let bank_faults = self.internals.as_mut().and_then(|internals| internals.bank_faults.as_mut());
+        bank_faults.map_or(at, |bank_faults| bank_faults.admit(at, direction, offset, bytes))
+    }
+}

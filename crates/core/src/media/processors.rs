@@ -1,0 +1,71 @@
+//! Processors of the drive: each command occupies one of them for a while, and then passes a pipeline that works on
+//! many commands at a time.
+
+use crate::config;
+use crate::request::DataDirection;
+use crate::time::{Span, Time};
+
+/// Processors of a drive, with the time at which each is free.
+#[derive(Clone, Debug)]
+pub struct DriveProcessors {
+    free_at: Vec<Time>,
+    read: CommandCost,
+    write: CommandCost,
+}
+
+/// Time for which a command occupies a processor.
+#[derive(Clone, Copy, Debug)]
+/// Time in the pipeline behind it, which does not limit throughput.
+struct CommandCost {
+    core: Span,
+    pipeline: Span,
+}
+
+impl DriveProcessors {
+    /// Creates the processors of a description; `None` if they take no time.
+    pub fn of(controller: &config::Controller) -> Option<DriveProcessors> {
+        let read = CommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
+        let write = CommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
+        let takes_time = [read, write].iter().any(|cost| !(cost.core + cost.pipeline).is_zero());
+        takes_time.then(|| DriveProcessors { free_at: vec![Time::ZERO; controller.cores.into()], read, write })
+    }
+
+    /// Makes all processors idle, as after a loss of power.
+    pub fn cut_power(&mut self) {
+        self.free_at.fill(Time::ZERO);
+    }
+
+    /// Returns when a command that comes at `now` has passed processor and pipeline.
+    pub fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
+        let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
+        if core.is_zero() {
+            return now + pipeline;
+        }
+        let first = self.free_at.iter_mut().min().expect("a drive has a processor");
+        *first = now.max(*first) + core;
+        *first + pipeline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_wait_for_a_processor_but_not_for_the_pipeline() {
+        let controller = config::Controller {
+            cores: 2,
+            read_core: Span::from_us(2),
+            read_pipeline: Span::from_us(20),
+            ..config::Controller::default()
+        };
+        let mut firmware = DriveProcessors::of(&controller).expect("takes time");
+        let mut admit = |us, direction| firmware.admit(Time::ZERO + Span::from_us(us), direction).since(Time::ZERO).as_us();
+        assert_eq!(admit(0, DataDirection::Read), 22.0);
+        assert_eq!(admit(0, DataDirection::Read), 22.0);
+        assert_eq!(admit(1, DataDirection::Read), 24.0);
+        assert_eq!(admit(1, DataDirection::Write), 1.0);
+        assert_eq!(admit(4, DataDirection::Read), 26.0);
+        assert!(DriveProcessors::of(&config::Controller::default()).is_none());
+    }
+}
