@@ -6,6 +6,7 @@
 
 // Values.
 pub mod memory;
+mod numbers;
 pub mod problem;
 pub mod random;
 mod shipped;

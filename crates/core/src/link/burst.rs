@@ -21,6 +21,8 @@ pub struct Burst {
     /// Number of packets put on the wire so far, and of those delivered to the receiver.
     pub(super) sent: u32,
     pub(super) arrived: u32,
+    /// True from the reservation of the table entry until it is freed.
+    pub(super) in_use: bool,
     /// Delivery time of the last packet, once that is known; `watched` is true if an event for it is scheduled.
     pub(super) arrives_at: Time,
     pub(super) watched: bool,

@@ -11,6 +11,7 @@
 //!                                   UpdateFC of each packet reaches the sender
 //! ```
 
+use crate::numbers::narrow;
 use crate::time::{Span, Time};
 
 /// Bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
@@ -36,7 +37,12 @@ impl ReturnRun {
         let before = match self {
             _ if self.last_at < at => self.packets,
             _ if self.first_at >= at => 0,
-            _ => at.since(self.first_at).as_ps().div_ceil(self.every.as_ps()) as u32,
+            _ => at
+                .since(self.first_at)
+                .as_ps()
+                .div_ceil(self.every.as_ps())
+                .try_into()
+                .expect("a run is no longer than its packets"),
         };
         let first_behind = self.first_at + self.every * u64::from(before);
         let last_before = self.first_at + self.every * u64::from(before.saturating_sub(1));
@@ -84,6 +90,7 @@ impl ReturnRuns {
 
     #[inline]
     fn push(&mut self, run: ReturnRun) {
+        assert!(self.put - self.taken < RUNS, "more runs of returning credits than the receiver advertised headers");
         self.places[self.put % RUNS] = run;
         self.put += 1;
     }
@@ -113,6 +120,8 @@ pub struct CreditReturns {
 /// Sender's account of its flow-control credits: those that are free now, and the times at which the others return.
 #[derive(Clone, Debug)]
 pub struct Credits {
+    /// Header and data credits that the receiver has advertised.
+    advertised: (u32, u32),
     headers_free: u32,
     data_free: u32,
     returning: ReturnRuns,
@@ -133,6 +142,7 @@ impl Credits {
     /// Creates the account from the receiver's initial advertisement.
     pub fn new(headers: u32, data: u32, returns: CreditReturns) -> Credits {
         Credits {
+            advertised: (headers, data),
             headers_free: headers,
             data_free: data,
             returning: ReturnRuns::new(),
@@ -232,6 +242,11 @@ impl Credits {
     /// Makes all credits free again, as after a reset of the receiver.
     pub fn restore(&mut self, now: Time) {
         self.collect_returned(Time::NEVER);
+        let free = (self.headers_free, self.data_free);
+        assert_eq!(
+            free, self.advertised,
+            "the free header and data credits are not those advertised, with none returning"
+        );
         self.next_turn = now;
     }
 
@@ -242,6 +257,7 @@ impl Credits {
     /// If fewer credits are free.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
+        assert!(self.are_free(packets, data_each), "a sender takes more credits than are free");
         let CreditReturns { accept, round_trip, in_turn } = self.returns;
         let every = each.max(accept);
         let first_at = (started + each + accept + round_trip).max(self.next_turn);
@@ -261,7 +277,7 @@ impl Credits {
     /// If more is taken than was granted.
     pub fn spend_in_advance(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
         while !self.are_free(packets, data_each) {
-            let run = self.returning.front().expect("credits spent that were never granted");
+            let run = self.returning.front().expect("more credits are taken than were granted");
             self.headers_free += 1;
             self.data_free += run.data_each;
             run.first_at += run.every;
@@ -278,7 +294,7 @@ impl Credits {
     pub fn unspend(&mut self, packets: u32, each: Span) {
         let mut left = packets;
         while left > 0 {
-            let run = self.returning.back().expect("a train in flight has a run of returns, or several if it was held");
+            let run = self.returning.back().expect("the credits of a train in flight are returning");
             let cut = left.min(run.packets);
             run.packets -= cut;
             run.last_at = run.last_at - run.every * u64::from(cut);
@@ -310,7 +326,7 @@ impl Credits {
 
 /// Returns how many credits of a run are back at `now`, if the first one is and the last one is not.
 fn returned_by(run: &ReturnRun, now: Time) -> u32 {
-    (now.since(run.first_at).as_ps() / run.every.as_ps() + 1) as u32
+    narrow(now.since(run.first_at).as_ps() / run.every.as_ps()) + 1
 }
 
 #[cfg(test)]
@@ -335,6 +351,25 @@ mod tests {
         assert_eq!(credits.sendable(at(499), 1, 8, Span::from_ns(76)), 0);
         assert_eq!(credits.next_return(), Some(at(500)));
         assert_eq!(credits.sendable(at(500), 1, 8, Span::from_ns(76)), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "more credits than are free")]
+    fn taking_more_credits_than_are_free_panics() {
+        let mut credits = credits(2, 8, 424);
+        credits.spend(1, 8, at(0), Span::from_ns(76));
+        credits.spend(1, 8, at(76), Span::from_ns(76));
+    }
+
+    #[test]
+    fn restored_account_has_all_credits_that_were_advertised() {
+        let mut credits = credits(4, 32, 424);
+        credits.spend(3, 8, at(0), Span::from_ns(76));
+        credits.unspend(1, Span::from_ns(76));
+        credits.hold(at(500), at(2_000));
+        credits.restore(at(100));
+        assert_eq!(credits.sendable(at(100), 4, 8, Span::ZERO), 4);
+        assert_eq!(credits.next_return(), None);
     }
 
     #[test]

@@ -313,6 +313,7 @@ impl DataLink {
         requests: &mut Requests,
     ) -> Option<Arrival> {
         let flight = &mut bursts[id];
+        assert!(flight.arrived < flight.measure.count, "more packets of burst {id} arrive than were sent");
         let arrival = if self.per_packet {
             flight.arrived += 1;
             Arrival { packet: id, first: flight.arrived - 1, count: 1 }
@@ -372,7 +373,7 @@ impl DataLink {
     #[inline]
     fn schedule_wake(&mut self, wire: usize, at: Time, scheduler: &mut Scheduler) {
         if let Some(at) = self.wires[wire].wake(at) {
-            scheduler.at(at, Event::Wire(wire as u8));
+            scheduler.at(at, Event::Wire(u8::from(wire != 0)));
         }
     }
 
@@ -414,11 +415,13 @@ impl DataLink {
                 self.wires[wire].take(class);
                 return self.start(now, wire, id, granted, bursts, scheduler);
             }
-            let credits = self.credits(flight.packet.direction, flight.class).expect("only credits hold packets back");
+            let credits = self
+                .credits(flight.packet.direction, flight.class)
+                .expect("the packets of a class without credits are never held back");
             next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
         }
         if self.wires[wire].has_waiting() {
-            assert!(next_credit != Time::NEVER, "packets wait for credits that nobody returns");
+            assert!(next_credit != Time::NEVER, "packets wait for credits although none is returning");
             self.schedule_wake(wire, next_credit, scheduler);
         }
     }

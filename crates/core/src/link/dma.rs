@@ -14,6 +14,7 @@ use super::bursts::Bursts;
 use super::data_link::DataLink;
 use super::{Arrival, config};
 use crate::ledger::Stage;
+use crate::numbers::{index, narrow};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::table::Table;
@@ -51,8 +52,8 @@ struct DmaBurst {
 struct Transfer {
     /// Read that the controller has sent.
     packet: Packet,
-    /// Number of its reads whose data is not stored yet.
-    left: u32,
+    /// Number of its bytes that are not stored yet.
+    bytes_left: u32,
 }
 
 /// Read of host memory that waits until another one has ended.
@@ -135,12 +136,12 @@ impl DmaEngine {
     /// Continues after a step of a burst has ended. Returns the transfer that has arrived at the controller by that, if
     /// any.
     pub(super) fn on_step(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
-        match self.states[id as usize].step {
+        match self.states[index(id)].step {
             DmaStep::Fetch => self.on_fetched(now, id, ends),
             DmaStep::Move => self.on_moved(now, id, ends),
             DmaStep::Descriptor => self.on_descriptor(now, id, ends),
             DmaStep::Store => return self.on_stored(now, id, ends),
-            step @ (DmaStep::None | DmaStep::OnLink) => unreachable!("{step:?} ends by itself"),
+            step @ (DmaStep::None | DmaStep::OnLink) => unreachable!("a burst in step {step:?} has no end to handle"),
         }
         None
     }
@@ -149,14 +150,14 @@ impl DmaEngine {
     pub(super) fn expects(&self, arrival: Arrival, bursts: &Bursts) -> bool {
         let flight = &bursts[arrival.packet];
         let is_whole = arrival.first + arrival.count == flight.count();
-        let states = self.states.get(arrival.packet as usize);
+        let states = self.states.get(index(arrival.packet));
         is_whole && flight.packet.direction == Direction::Down && states.is_some_and(|it| it.step == DmaStep::OnLink)
     }
 
     /// Starts to move and store the data of a read, all of which has arrived.
     pub(super) fn on_answer(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
         let bytes = ends.bursts[id].packet.bytes;
-        let transfer = self.states[id as usize].transfer;
+        let transfer = self.states[index(id)].transfer;
         let is_partial = !bytes.is_multiple_of(self.config.word_bytes);
         let moved =
             self.config.from_host + self.move_time(bytes) + if is_partial { self.config.piece } else { Span::ZERO };
@@ -165,7 +166,7 @@ impl DmaEngine {
     }
 
     fn begin_step(&mut self, id: PacketId, step: DmaStep, transfer: u32, until: Time, ends: &mut LinkParts) {
-        let place = id as usize;
+        let place = index(id);
         if self.states.len() <= place {
             self.states.resize(place + 1, DmaBurst::default());
         }
@@ -203,9 +204,9 @@ impl DmaEngine {
     }
 
     fn on_moved(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
-        self.states[id as usize] = DmaBurst::default();
+        self.states[index(id)] = DmaBurst::default();
         let waiting = self.posted.iter_mut().find(|(waiting, _)| *waiting == id);
-        waiting.expect("what is moved is posted").1 = true;
+        waiting.expect("moved data is in the queue of posted packets").1 = true;
         while let Some(&(id, true)) = self.posted.front() {
             self.posted.pop_front();
             ends.shared.requests.charge_late(ends.bursts[id].packet.request, Stage::Dma, now);
@@ -224,13 +225,12 @@ impl DmaEngine {
 
     /// Cuts a transfer from host memory into reads.
     fn cut_into_reads(&mut self, packet: Packet) {
-        let transfer = self.transfers.insert(Transfer { packet, left: 0 });
+        let transfer = self.transfers.insert(Transfer { packet, bytes_left: packet.bytes });
         let (mut start, cut) = (0, u64::from(self.request_bytes));
         while start < packet.bytes {
-            let to_cut = (cut - (packet.address + u64::from(start)) % cut) as u32;
+            let to_cut = narrow(cut - (packet.address + u64::from(start)) % cut);
             let bytes = to_cut.min(packet.bytes - start);
             self.pending.push_back(PendingRead { transfer, start, bytes });
-            self.transfers[transfer as usize].left += 1;
             start += bytes;
         }
     }
@@ -250,7 +250,7 @@ impl DmaEngine {
     /// Returns the packets of one read of a transfer. The last read carries the request, so that its time counts for
     /// the whole transfer.
     fn read_packet(&self, pending: &PendingRead) -> Packet {
-        let packet = self.transfers[pending.transfer as usize].packet;
+        let packet = self.transfers[index(pending.transfer)].packet;
         let is_last = pending.start + pending.bytes == packet.bytes;
         Packet {
             address: packet.address + u64::from(pending.start),
@@ -263,9 +263,9 @@ impl DmaEngine {
     }
 
     fn on_descriptor(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
-        let states = &mut self.states[id as usize];
-        states.step = DmaStep::OnLink;
-        let whole = &self.transfers[states.transfer as usize].packet;
+        let state = &mut self.states[index(id)];
+        state.step = DmaStep::OnLink;
+        let whole = &self.transfers[index(state.transfer)].packet;
         let packet = ends.bursts[id].packet;
         if packet.address == whole.address {
             ends.shared.requests.charge_late(whole.request, Stage::Dma, now);
@@ -275,12 +275,13 @@ impl DmaEngine {
 
     /// Ends a read whose data is stored. The last one of a transfer makes the transfer arrive.
     fn on_stored(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) -> Option<Arrival> {
-        let DmaBurst { transfer, .. } = std::mem::take(&mut self.states[id as usize]);
+        let DmaBurst { transfer, .. } = std::mem::take(&mut self.states[index(id)]);
         self.reads_free += 1;
         self.start_reads(now, ends);
-        let Transfer { packet, left } = &mut self.transfers[transfer as usize];
-        *left -= 1;
-        if *left > 0 {
+        let stored = ends.bursts[id].packet.bytes;
+        let Transfer { packet, bytes_left } = &mut self.transfers[index(transfer)];
+        *bytes_left = bytes_left.checked_sub(stored).expect("a transfer stores no more bytes than were requested");
+        if *bytes_left > 0 {
             ends.bursts.vacate(id);
             return None;
         }

@@ -76,6 +76,7 @@ impl Errors {
             return (packets, false);
         }
         self.bits_left = self.random.exponential() / self.rate;
+        // Below `packets`, and so in range.
         (whole as u32, true)
     }
 

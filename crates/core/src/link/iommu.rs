@@ -66,7 +66,7 @@ impl Iommu {
     /// Starts a walk on the walker that is free first, and returns when the walk ends.
     fn start_walk(&mut self, now: Time) -> Time {
         self.misses += 1;
-        let walker = self.walkers.iter_mut().min().expect("a description has a walker");
+        let walker = self.walkers.iter_mut().min().expect("an IOMMU has at least one page-table walker");
         *walker = now.max(*walker) + self.walk;
         *walker
     }

@@ -6,6 +6,7 @@ use super::credits::data_credits;
 use super::overhead::{DLLP_BYTES, Overhead};
 use super::rate::{WireRate, ack_factor};
 use crate::config::{self, LinkAcknowledge};
+use crate::numbers::index;
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet};
 
@@ -132,7 +133,7 @@ impl Measures {
 
     /// Returns the wire time of one of the device's packets with this payload of user data.
     pub(super) fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
-        self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
+        self.wire_times[index(payload_bytes + self.overhead.of(Direction::Up, kind))]
     }
 
     /// Returns the measure of a burst, from the cache if possible.
@@ -156,7 +157,7 @@ impl Measures {
         let header = self.overhead.of(packet.direction, packet.kind);
         let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());
         let payload_last = packet.payload_bytes() - payload_each * (count - 1);
-        let time = |payload: u32| self.wire_times[(payload + header) as usize];
+        let time = |payload: u32| self.wire_times[index(payload + header)];
         let real = Measure {
             count,
             data_credits: data_credits(payload_each),
@@ -192,7 +193,7 @@ impl Measures {
         }
         if !user_data && !self.simplifications.command_payload {
             (measure.payload_each, measure.payload_last) = (0, 0);
-            measure.each = self.wire_times[measure.header as usize];
+            measure.each = self.wire_times[index(measure.header)];
             measure.last = measure.each;
         }
         measure.each += self.ack_wait(packet);

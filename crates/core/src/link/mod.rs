@@ -148,7 +148,7 @@ impl Link {
     /// Sends a posted write of a few bytes now.
     #[inline(always)]
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
-        let bytes = payload.len() as u32;
+        let bytes = payload_bytes(payload);
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
     }
 
@@ -156,7 +156,7 @@ impl Link {
     /// Base Specification 6.0, section 6.1.4).
     pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
         let data = token.context.to_le_bytes();
-        let message = Packet::write(Direction::Up, MSI_BASE, data.len() as u32, data.len() as u32, token);
+        let message = Packet::write(Direction::Up, MSI_BASE, payload_bytes(&data), payload_bytes(&data), token);
         self.send_with(Packet { interrupt: true, ..message }, &data, shared);
     }
 
@@ -239,4 +239,10 @@ impl Link {
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
         self.data_link.hold_posted(direction, arrived, until);
     }
+}
+
+/// Returns the bytes of a payload, which is written in one packet.
+#[inline(always)]
+fn payload_bytes(payload: &[u8]) -> u32 {
+    payload.len().try_into().expect("a packet holds at most 4096 bytes")
 }

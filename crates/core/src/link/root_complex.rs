@@ -164,7 +164,7 @@ impl RootComplex {
         if self.late_write_ratio == 0.0 {
             let event = match arrival.count == flight.count() {
                 true => Event::Settle(arrival.packet),
-                false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
+                false => Event::SettleOne { place: packet_number(arrival.first), packet: arrival.packet },
             };
             return shared.scheduler.at(self.ordered_settle_time(now + write + translation, relaxed), event);
         }
@@ -176,7 +176,7 @@ impl RootComplex {
             if !relaxed && at > arrived + write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
-            shared.scheduler.at(at.max(now), Event::SettleOne { place: index as u16, packet: arrival.packet });
+            shared.scheduler.at(at.max(now), Event::SettleOne { place: packet_number(index), packet: arrival.packet });
         }
     }
 
@@ -202,6 +202,7 @@ impl RootComplex {
     ) -> bool {
         let flight = &mut link.bursts[packet];
         flight.settled += count;
+        assert!(flight.settled <= flight.count(), "more packets of a burst reach memory than were sent");
         let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
         if flight.packet.kind == Kind::Completion {
             // The data goes to a processor's register.
@@ -292,4 +293,9 @@ impl RootComplex {
         let bits = mix(mix(self.seed ^ serial) ^ (u64::from(index) << 8 | purpose));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+/// Returns the number of a packet within its burst, as events hold it.
+fn packet_number(number: u32) -> u16 {
+    number.try_into().expect("a burst whose packets settle one by one has at most 65,536 packets")
 }

@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 
+use crate::numbers::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Flow-control class of a packet, in the order of arbitration.
@@ -118,13 +119,14 @@ impl Wire {
     /// Removes the first burst of `class`, which is served now.
     #[inline(always)] // Every packet that waits is taken once.
     pub fn take(&mut self, class: CreditClass) {
-        self.queues[class as usize].pop_front();
+        let taken = self.queues[class as usize].pop_front();
+        assert!(taken.is_some(), "a burst is taken from an empty queue");
         self.waiting -= 1;
     }
 
     /// Returns true if a burst waits in the queue of another class.
     pub fn has_others(&self, class: CreditClass) -> bool {
-        self.waiting as usize > self.queues[class as usize].len()
+        index(self.waiting) > self.queues[class as usize].len()
     }
 
     /// Returns true if a burst waits in any queue.
@@ -139,6 +141,7 @@ impl Wire {
 
     /// Returns when a segment that is ready at `now` can start: ACK and UpdateFC packets that found no gap go first.
     pub fn start_time(&mut self, now: Time) -> Time {
+        assert!(self.free_at <= now, "a segment starts while another one is on the wire");
         let gap = now.since(self.free_at);
         let owed = self.owed.saturating_sub(gap);
         self.owed = Span::ZERO;
@@ -168,7 +171,7 @@ impl Wire {
     pub fn cut(&mut self, now: Time, class: CreditClass) -> Option<(WireSegment, u32)> {
         let segment = self.sending.filter(|s| s.class != class && s.end > now)?;
         let passed = now.since(segment.started).as_ps() / segment.each.as_ps().max(1) + 1;
-        let sent = u64::from(segment.count).min(passed) as u32;
+        let sent = narrow(u64::from(segment.count).min(passed));
         if sent == segment.count {
             return None;
         }
@@ -198,5 +201,18 @@ impl Wire {
             self.wake_at = None;
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "another one is on the wire")]
+    fn starting_a_segment_on_a_busy_wire_panics() {
+        let mut wire = Wire::default();
+        wire.occupy_single(CreditClass::Posted, Time::from_ps(2));
+        wire.start_time(Time::from_ps(1));
     }
 }

@@ -86,6 +86,11 @@ impl Bank {
         self.free_at.max(earliest)
     }
 
+    /// Returns when the bank has finished all accesses so far.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
     /// Holds the bank until a write, started when the bank was free, is in the cells at `until`.
     pub fn program_until(&mut self, until: Time) {
         self.free_at = until;

@@ -21,6 +21,7 @@ use super::bank::Bank;
 use super::geometry::BankPiece;
 use super::timing::{AccessStart, BankAccess, Bus, BusRate, PieceTiming};
 use crate::config;
+use crate::numbers::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Chips of a bank, and the bus time of an access to each of them.
@@ -73,7 +74,7 @@ impl BankChips {
 
     /// Returns the number of buses of each channel.
     pub fn buses(&self) -> usize {
-        self.buses as usize
+        index(self.buses)
     }
 
     /// Returns the number of chips that a piece uses, the spare ones included.
@@ -155,7 +156,7 @@ impl BankChips {
 
     /// Returns the chips that hold the first `bytes` of a piece.
     fn data_chips(&self, piece: BankPiece, bytes: u32) -> ChipRange {
-        let column = (piece.bank_offset % u64::from(self.stripe_bytes)) as u32;
+        let column = narrow(piece.bank_offset % u64::from(self.stripe_bytes));
         ChipRange { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
     }
 

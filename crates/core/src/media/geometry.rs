@@ -9,6 +9,7 @@
 //! ```
 
 use super::timing::Timing;
+use crate::numbers::narrow;
 
 /// Size and costs of a device's memory, from its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,8 @@ impl Interleave {
     pub fn new(geometry: &Geometry) -> Interleave {
         let channels = u32::from(geometry.channels);
         let banks = channels * u32::from(geometry.banks_per_channel);
-        assert!(banks > 0, "a memory needs a bank");
-        assert!(geometry.stripe_bytes > 0, "a stripe needs a byte");
+        assert!(banks > 0, "a memory has at least one channel with at least one bank");
+        assert!(geometry.stripe_bytes > 0, "a stripe has at least one byte");
         let [stripe_bytes, channels, banks] = [geometry.stripe_bytes, channels, banks].map(Divisor::new);
         Interleave { stripe_bytes, channels, banks }
     }
@@ -167,7 +168,7 @@ impl Divisor {
 
     #[inline(never)]
     fn divide_by_any(self, dividend: u64) -> (u64, u32) {
-        (dividend / u64::from(self.value), (dividend % u64::from(self.value)) as u32)
+        (dividend / u64::from(self.value), narrow(dividend % u64::from(self.value)))
     }
 }
 

@@ -38,6 +38,7 @@ pub use geometry::Geometry;
 pub use timing::{BusRate, Timing};
 
 use crate::config::Acknowledge;
+use crate::numbers::index;
 use crate::random::Random;
 use crate::time::{Span, Time};
 use bank::{Bank, BankRead, BankWrite, ProgramPolicy};
@@ -114,6 +115,14 @@ pub struct ReadTiming {
 }
 
 impl ReadTiming {
+    /// Asserts that the stages of a read that came at `now` follow each other.
+    #[inline(always)]
+    fn assert_ordered(&self, now: Time) {
+        let ReadTiming { admitted, started, first_at, last_at } = *self;
+        let is_ordered = now <= admitted && admitted <= started && started <= first_at && first_at <= last_at;
+        assert!(is_ordered, "the stages of a read at {now} are out of order: {self:?}");
+    }
+
     /// Returns these times with all bytes `after` later.
     fn later(self, after: Span) -> ReadTiming {
         ReadTiming { first_at: self.first_at + after, last_at: self.last_at + after, ..self }
@@ -135,6 +144,17 @@ pub struct WriteTiming {
     pub programmed_at: Time,
     /// The controller may acknowledge the write: at `buffered_at` or at `programmed_at`, as [`Acknowledge`] says.
     pub acknowledged_at: Time,
+}
+
+impl WriteTiming {
+    /// Asserts that the stages of a write that came at `now` follow each other.
+    #[inline(always)]
+    fn assert_ordered(&self, now: Time) {
+        let WriteTiming { admitted, started, buffered_at, programmed_at, acknowledged_at } = *self;
+        let is_buffered = now <= admitted && admitted <= started && started <= buffered_at;
+        let is_ordered = is_buffered && buffered_at <= acknowledged_at && acknowledged_at <= programmed_at;
+        assert!(is_ordered, "the stages of a write at {now} are out of order: {self:?}");
+    }
 }
 
 /// Totals of what the memory has done, for counters and utilisation.
@@ -167,13 +187,13 @@ impl Media {
 
     /// Creates an idle memory with these optional parts.
     pub fn with(geometry: &Geometry, options: MediaOptions) -> Media {
-        assert!(geometry.timing.program_bytes > 0, "a program unit needs a byte");
+        assert!(geometry.timing.program_bytes > 0, "a program unit has at least one byte");
         let interleave = Interleave::new(geometry);
         let buses_per_channel = options.chips.map_or(1, |chips| chips.buses());
         Media {
             interleave,
             timing: geometry.timing,
-            banks: vec![Bank::default(); interleave.banks() as usize],
+            banks: vec![Bank::default(); index(interleave.banks())],
             buses: vec![Bus::default(); usize::from(geometry.channels) * buses_per_channel],
             options,
             internals: None,
@@ -231,11 +251,13 @@ impl Media {
         let pieces = self.interleave.pieces(offset, bytes);
         let from = now.max(self.admitted);
         let timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
-        match pieces.only() {
+        let timing = match pieces.only() {
             // Most reads lie within one stripe.
-            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, timing).later(after),
-            None => self.read_several(now, pieces, first_bytes, along, timing).later(after),
-        }
+            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, timing),
+            None => self.read_several(now, pieces, first_bytes, along, timing),
+        };
+        timing.assert_ordered(now);
+        timing.later(after)
     }
 
     #[inline(never)]
@@ -302,7 +324,7 @@ impl Media {
         }
         let mut done = now;
         for piece in self.interleave.pieces(offset, bytes) {
-            let bank = &mut self.banks[piece.bank as usize];
+            let bank = &mut self.banks[index(piece.bank)];
             self.activity.banks_busy += bank.advance(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
@@ -343,6 +365,7 @@ impl Media {
                 self.level_wear(now, piece);
             }
         }
+        timing.assert_ordered(now);
         timing
     }
 
@@ -385,10 +408,11 @@ impl Media {
 
     #[inline(always)]
     fn read_piece(&mut self, now: Time, piece: BankPiece, needed: u32, along: bool) -> PieceTiming {
-        self.activity.banks_busy += self.banks[piece.bank as usize].advance(now);
+        self.activity.banks_busy += self.banks[index(piece.bank)].advance(now);
         let when = self.access_start(now, piece.bank);
-        let channel = self.interleave.channel(piece.bank) as usize;
-        let bank = &mut self.banks[piece.bank as usize];
+        let channel = index(self.interleave.channel(piece.bank));
+        let bank = &mut self.banks[index(piece.bank)];
+        let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
                 let along = along.then(|| self.interleave.row(piece));
@@ -400,6 +424,7 @@ impl Media {
                 chips.read(bank, buses, when, piece, needed)
             }
         };
+        served.access.assert_alone(free_at, self.banks[index(piece.bank)].free_at());
         self.activity.add(&served);
         served
     }
@@ -412,10 +437,11 @@ impl Media {
         policy: ProgramPolicy,
     ) -> (PieceTiming, Span) {
         let program = self.program_time(piece);
-        self.activity.banks_busy += self.banks[piece.bank as usize].make_room(now, unit);
+        self.activity.banks_busy += self.banks[index(piece.bank)].make_room(now, unit);
         let when = self.access_start(now, piece.bank);
-        let channel = self.interleave.channel(piece.bank) as usize;
-        let bank = &mut self.banks[piece.bank as usize];
+        let channel = index(self.interleave.channel(piece.bank));
+        let bank = &mut self.banks[index(piece.bank)];
+        let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
                 let fill = BankWrite { bytes: piece.bytes, unit, program, policy };
@@ -426,6 +452,7 @@ impl Media {
                 chips.write(bank, buses, when, piece, program)
             }
         };
+        served.access.assert_alone(free_at, self.banks[index(piece.bank)].free_at());
         self.activity.add(&served);
         (served, program)
     }
@@ -445,7 +472,7 @@ impl Media {
         let from = now.max(self.admitted);
         let earliest = match &self.options.pauses {
             None => from,
-            Some(pauses) => pauses.start_after(self.banks[bank as usize].start_time(from)),
+            Some(pauses) => pauses.start_after(self.banks[index(bank)].start_time(from)),
         };
         AccessStart { now, earliest }
     }

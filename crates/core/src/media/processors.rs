@@ -41,7 +41,7 @@ impl DriveProcessors {
         if core.is_zero() {
             return now + pipeline;
         }
-        let first = self.free_at.iter_mut().min().expect("a drive has a processor");
+        let first = self.free_at.iter_mut().min().expect("a drive has at least one processor");
         *first = now.max(*first) + core;
         *first + pipeline
     }

@@ -47,7 +47,9 @@ impl StartGap {
     pub fn slot(&self, line: u64) -> u64 {
         debug_assert!(line < self.lines);
         let turned = (line + self.start) % self.lines;
-        turned + u64::from(turned >= self.gap)
+        let slot = turned + u64::from(turned >= self.gap);
+        assert_ne!(slot, self.gap, "line {line} lies in the gap");
+        slot
     }
 
     /// Returns the line that a slot holds; `None` for the gap. The inverse of [`StartGap::slot`].

@@ -68,7 +68,7 @@ impl BusRate {
     /// Creates a rate from bytes per nanosecond, which must be positive. Times are right to the nearest picosecond for
     /// transfers up to 2^31 bytes.
     pub fn from_bytes_per_ns(bytes_per_ns: f64) -> BusRate {
-        assert!(bytes_per_ns > 0.0, "a bus needs a rate");
+        assert!(bytes_per_ns > 0.0, "a bus moves more than 0 bytes per nanosecond, not {bytes_per_ns}");
         let byte_ps = 1e3 / bytes_per_ns;
         BusRate { byte_ps_q32: (byte_ps * (1u64 << 32) as f64).round() as u64 }
     }
@@ -97,6 +97,16 @@ pub struct BankAccess {
     pub bus_until: Time,
     /// End of the access in its bank, after the programming of a write.
     pub bank_until: Time,
+}
+
+impl BankAccess {
+    /// Asserts that the bank serves nothing else during this access: it was free at `free_before` when the access was
+    /// planned, and is free at `free_after` since.
+    #[inline(always)]
+    pub(super) fn assert_alone(&self, free_before: Time, free_after: Time) {
+        let is_alone = free_before <= self.bank_from && self.bank_until <= free_after;
+        assert!(is_alone, "a bank serves two accesses at once: {self:?} in a bank that is free at {free_before}");
+    }
 }
 
 /// Time at which an access is handed over, and the earliest time at which it may start, which is later if the memory
@@ -188,6 +198,10 @@ impl Bus {
     }
 
     fn occupy(&mut self, position: usize, mut new: BusyInterval) {
+        let overlaps = |busy: &BusyInterval| busy.from < new.until && new.from < busy.until;
+        let before = position.checked_sub(1).and_then(|before| self.promised.get(before));
+        let is_free = !before.is_some_and(overlaps) && !self.promised.get(position).is_some_and(overlaps);
+        assert!(is_free, "a bus is reserved for two transfers at once: {new:?}");
         if let Some(next) = self.promised.get(position)
             && next.from == new.until
         {

@@ -47,6 +47,7 @@ impl WriteBuffer {
         {
             self.releases.pop();
             self.free_bytes += released;
+            assert!(self.free_bytes <= self.capacity_bytes, "the write buffer frees more bytes than were reserved");
             from = from.max(until);
         }
         self.free_bytes = self.free_bytes.saturating_sub(bytes);
@@ -102,6 +103,14 @@ mod tests {
         assert_eq!(buffer.reserve(at(1), 8192), at(20));
         assert_eq!(buffer.reserve(at(21), 4096), at(30));
         assert_eq!(buffer.reserve(at(40), 4096), at(40));
+    }
+
+    #[test]
+    #[should_panic(expected = "frees more bytes than were reserved")]
+    fn freeing_more_bytes_than_were_reserved_panics() {
+        let mut buffer = WriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+        buffer.release(at(1), 4096);
+        buffer.reserve(at(2), 4096);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use super::die::Planes;
 use crate::config;
 use crate::media::translation::UnitLocation;
+use crate::numbers::index;
 
 /// Layout of units on the dies of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl FlashLayout {
 
     /// Returns the planes of the units from position `first` to position `last` in a row.
     pub fn planes(&self, first: u32, last: u32) -> Planes {
-        let plane = |position: u32| (position % self.row_units * self.planes / self.row_units) as usize;
+        let plane = |position: u32| index(position % self.row_units * self.planes / self.row_units);
         Planes { first: plane(first), last: plane(last) }
     }
 

@@ -34,6 +34,7 @@ use super::translation::{TranslationLayer, TranslationShape, UnitLocation, UnitM
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, Cleaning, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
+use crate::numbers::{index, narrow};
 use crate::time::{Span, Time};
 use buffer::WriteBuffer;
 use die::Die;
@@ -130,8 +131,8 @@ impl Flash {
                 Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
             },
             buffer: WriteBuffer::new(buffer),
-            dies: vec![Die::default(); dies as usize],
-            buses: vec![Bus::default(); layout.channels as usize],
+            dies: vec![Die::default(); index(dies)],
+            buses: vec![Bus::default(); index(layout.channels)],
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: media.acknowledge == Acknowledge::Late,
@@ -212,7 +213,7 @@ impl Flash {
         }
         let last = (offset + bytes).min(self.capacity_bytes) / unit_bytes;
         for unit in offset.div_ceil(unit_bytes)..last {
-            self.translation.discard(unit as u32);
+            self.translation.discard(narrow(unit));
         }
     }
 
@@ -316,8 +317,8 @@ impl Flash {
     fn program(&mut self, now: Time, at: Time, die: u32) -> Time {
         let pages = self.layout.pages_per_line * self.layout.planes;
         let page = self.page_transfer();
-        let channel = (die % self.layout.channels) as usize;
-        let mut ready = self.dies[die as usize].takes_data_at(now).max(at);
+        let channel = index(die % self.layout.channels);
+        let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
         let mut crossed = ready;
         for _ in 0..pages {
             crossed = self.buses[channel].promise(now, ready, page) + page;
@@ -325,7 +326,7 @@ impl Flash {
         }
         self.activity.buses_busy += page * u64::from(pages);
         self.activity.banks_busy += self.costs.program;
-        self.dies[die as usize].enqueue(now, crossed, self.costs.program)
+        self.dies[index(die)].enqueue(now, crossed, self.costs.program)
     }
 
     /// Runs as much garbage collection as another line needs.
@@ -368,12 +369,12 @@ impl Flash {
     /// Reads units of a row in the background. Returns when they are in the buffer.
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
-        let length = self.costs.command + self.costs.reads[row.page as usize];
-        let read_at = self.dies[row.die as usize].enqueue(now, at, length);
+        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let read_at = self.dies[index(row.die)].enqueue(now, at, length);
         let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
         self.activity.banks_busy += length;
         self.activity.buses_busy += transfer;
-        self.buses[(row.die % self.layout.channels) as usize].promise(now, read_at, transfer) + transfer
+        self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer
     }
 
     /// Returns the time of a page of one plane on a channel.
@@ -429,6 +430,6 @@ fn units(layout: &FlashLayout, offset: u64, bytes: u32) -> impl Iterator<Item = 
     let end = offset + u64::from(bytes);
     (offset / unit_bytes..end.div_ceil(unit_bytes)).map(move |unit| {
         let (from, until) = ((unit * unit_bytes).max(offset), ((unit + 1) * unit_bytes).min(end));
-        (unit as u32, (until - from) as u32)
+        (narrow(unit), narrow(until - from))
     })
 }

@@ -5,6 +5,7 @@ use super::layout::FlashRow;
 use super::{Flash, units};
 use crate::media::ReadTiming;
 use crate::media::translation::UnitLocation;
+use crate::numbers::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Units of a request that one array read brings.
@@ -35,7 +36,7 @@ impl Flash {
             return timing;
         };
         let (here, ready) = stream.take_fetched(offset, bytes.into());
-        let fetched = (here - offset) as u32;
+        let fetched = narrow(here - offset);
         if fetched > 0 {
             timing.last_at = ready.max(at) + self.buffer.transfer_time(fetched.into());
             timing.first_at = ready.max(at) + self.buffer.transfer_time(first_bytes.min(fetched).into());
@@ -55,7 +56,7 @@ impl Flash {
             let from = stream.fetched_until();
             let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
             let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
-            self.read_units(now, at, from, (end - from) as u32, 1, &mut timing);
+            self.read_units(now, at, from, narrow(end - from), 1, &mut timing);
             stream.add_fetched(end, timing.last_at);
         }
     }
@@ -100,16 +101,16 @@ impl Flash {
         let Some(RowRead { row, first, last, bytes }) = group else { return };
         let planes = match self.costs.independent_planes {
             true => self.layout.planes(first.position, last.position),
-            false => super::die::Planes { first: 0, last: self.layout.planes as usize - 1 },
+            false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
-        let length = self.costs.command + self.costs.reads[row.page as usize];
-        let die = &mut self.dies[row.die as usize];
+        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let die = &mut self.dies[index(row.die)];
         let read_at = die.read(now, at, planes, length, self.costs.suspend) + length;
         let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);
         while sent < bytes {
             let page = self.page_bytes().min(bytes - sent);
             let transfer = self.costs.bus.transfer_time(page);
-            let bus_from = self.buses[(row.die % self.layout.channels) as usize].promise(now, crossed, transfer);
+            let bus_from = self.buses[index(row.die % self.layout.channels)].promise(now, crossed, transfer);
             if needed > sent {
                 let share = self.costs.bus.transfer_time(needed.min(sent + page) - sent);
                 let idle = length + self.costs.bus.transfer_time(sent) + share + self.costs.ecc_decode;
@@ -120,7 +121,7 @@ impl Flash {
             self.activity.buses_busy += transfer;
         }
         *first_left -= needed;
-        self.dies[row.die as usize].hold_until(planes, crossed);
+        self.dies[index(row.die)].hold_until(planes, crossed);
         self.activity.banks_busy += crossed.since(read_at) + length;
         timing.last_at = timing.last_at.max(crossed + self.costs.ecc_decode);
     }

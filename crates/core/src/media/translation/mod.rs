@@ -25,6 +25,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use crate::numbers::{index, narrow};
 use crate::random::Random;
 use cohorts::Cohorts;
 use overlay::Overlay;
@@ -150,14 +151,14 @@ impl TranslationLayer {
     /// # Panics
     /// If there are not enough blocks for the user's units and the open blocks.
     pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        assert!(shape.units < u64::from(u32::MAX), "a unit's number has 32 bits");
+        assert!(shape.units < u64::from(u32::MAX), "{} units need numbers of more than 32 bits", shape.units);
         assert!(
             TranslationShape::blocks_min(shape.units, shape.block_units) <= shape.blocks,
-            "{shape:?} leaves no room to move"
+            "too few blocks for the units and for garbage collection: {shape:?}"
         );
         TranslationLayer {
             shape,
-            blocks: vec![EraseBlock::default(); shape.blocks as usize],
+            blocks: vec![EraseBlock::default(); index(shape.blocks)],
             free: (0..shape.blocks).rev().collect(),
             open: [None, None],
             collection: None,
@@ -205,15 +206,15 @@ impl TranslationLayer {
     /// Leaves up to `positions` of the stream's open block empty, at most up to its end.
     pub fn skip(&mut self, stream: WriteStream, positions: u32) {
         let Some(block) = self.open[stream as usize] else { return };
-        let skipped = positions.min(self.shape.block_units - self.blocks[block as usize].written);
-        self.blocks[block as usize].written += skipped;
+        let skipped = positions.min(self.shape.block_units - self.blocks[index(block)].written);
+        self.blocks[index(block)].written += skipped;
         self.counts.skipped += u64::from(skipped);
         self.seal_if_full(block);
     }
 
     /// Returns the free positions of a stream's open block; 0 if it would begin another.
     pub fn room(&self, stream: WriteStream) -> u32 {
-        self.open[stream as usize].map_or(0, |block| self.shape.block_units - self.blocks[block as usize].written)
+        self.open[stream as usize].map_or(0, |block| self.shape.block_units - self.blocks[index(block)].written)
     }
 
     /// Collects as much garbage as the next `units` of the user need, in even steps. Adds the moves to `moved`, and the
@@ -226,7 +227,7 @@ impl TranslationLayer {
             let left = self.left_to_move();
             let share = match self.room_until_collected(left) {
                 room if room <= u64::from(units) => left,
-                room => (u64::from(left) * u64::from(units)).div_ceil(room).min(left.into()) as u32,
+                room => narrow((u64::from(left) * u64::from(units)).div_ceil(room).min(left.into())),
             };
             self.move_units(share, moved);
             if self.left_to_move() > 0 {
@@ -263,23 +264,23 @@ impl TranslationLayer {
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; self.blocks.len()];
         let mut places = BTreeSet::new();
-        for unit in 0..self.shape.units as u32 {
+        for unit in 0..narrow(self.shape.units) {
             let place = self.location(unit);
             if place == UnitLocation::NONE {
                 continue;
             }
-            held[place.block as usize] += 1;
+            held[index(place.block)] += 1;
             // Units of a cohort are spread over its positions, and may share a computed one.
             if self.cohorts.number(unit).is_none() && !places.insert((place.block, place.position)) {
                 return Some(format!(
-                    "unit {unit} is where another is: position {} of block {}",
+                    "unit {unit} is mapped to position {} of block {}, where another unit is",
                     place.position, place.block
                 ));
             }
         }
         let wrong =
             self.blocks.iter().zip(held).position(|(block, held)| held != block.valid || held > block.written)?;
-        Some(format!("block {wrong} does not know how many units it holds"))
+        Some(format!("block {wrong} has a wrong count of valid units"))
     }
 
     #[inline]
@@ -292,14 +293,17 @@ impl TranslationLayer {
             None => self.overlay.get(unit),
         };
         if place != UnitLocation::NONE {
-            self.blocks[place.block as usize].valid -= 1;
+            let block = &mut self.blocks[index(place.block)];
+            assert!(block.valid > 0, "block {} has no valid unit, but unit {unit} is mapped to it", place.block);
+            block.valid -= 1;
         }
     }
 
     #[inline]
     fn append(&mut self, unit: u32, stream: WriteStream) -> UnitLocation {
         let block = self.open_block(stream);
-        let this = &mut self.blocks[block as usize];
+        let this = &mut self.blocks[index(block)];
+        assert!(this.written < self.shape.block_units, "a unit is written to block {block}, which is full");
         let place = UnitLocation { block, position: this.written };
         this.log.push(LogEntry { position: this.written, unit });
         this.written += 1;
@@ -315,7 +319,7 @@ impl TranslationLayer {
             Some(block) => block,
             None => {
                 // The least erased block, so that all blocks are used equally.
-                let least = (0..self.free.len()).min_by_key(|place| self.blocks[self.free[*place] as usize].erases);
+                let least = (0..self.free.len()).min_by_key(|place| self.blocks[index(self.free[*place])].erases);
                 let block = self.free.swap_remove(least.expect("garbage collection keeps a block free"));
                 self.open[stream as usize] = Some(block);
                 block
@@ -325,9 +329,9 @@ impl TranslationLayer {
 
     #[inline]
     fn seal_if_full(&mut self, block: u32) {
-        if self.blocks[block as usize].written == self.shape.block_units {
+        if self.blocks[index(block)].written == self.shape.block_units {
             self.sealed += 1;
-            self.blocks[block as usize].sealed = self.sealed;
+            self.blocks[index(block)].sealed = self.sealed;
             self.open.iter_mut().filter(|open| **open == Some(block)).for_each(|open| *open = None);
         }
     }
@@ -368,14 +372,14 @@ impl TranslationLayer {
             return None;
         }
         let most = self.blocks.iter().map(|block| block.erases).max()?;
-        let least = self.sealed_blocks().min_by_key(|block| self.blocks[*block as usize].erases)?;
-        (most - self.blocks[least as usize].erases > self.shape.wear_gap).then_some(least)
+        let least = self.sealed_blocks().min_by_key(|block| self.blocks[index(*block)].erases)?;
+        (most - self.blocks[index(least)].erases > self.shape.wear_gap).then_some(least)
     }
 
     fn choose_victim(&mut self) -> Option<u32> {
-        let valid = |this: &TranslationLayer, block: &u32| this.blocks[*block as usize].valid;
+        let valid = |this: &TranslationLayer, block: &u32| this.blocks[index(*block)].valid;
         match self.shape.victim_policy {
-            VictimPolicy::Oldest => self.sealed_blocks().min_by_key(|block| self.blocks[*block as usize].sealed),
+            VictimPolicy::Oldest => self.sealed_blocks().min_by_key(|block| self.blocks[index(*block)].sealed),
             VictimPolicy::Emptiest => self.sealed_blocks().min_by_key(|block| valid(self, block)),
             VictimPolicy::EmptiestOf(choices) => {
                 // A full drive has few blocks that are not sealed, so that few draws are lost.
@@ -387,18 +391,18 @@ impl TranslationLayer {
     }
 
     fn sealed_blocks(&self) -> impl Iterator<Item = u32> {
-        (0..self.shape.blocks).filter(|block| self.blocks[*block as usize].sealed > 0)
+        (0..self.shape.blocks).filter(|block| self.blocks[index(*block)].sealed > 0)
     }
 
     fn draw_sealed(&mut self) -> Option<u32> {
         (0..self.shape.blocks).find_map(|_| {
             let block = (self.random.unit() * f64::from(self.shape.blocks)) as u32;
-            (self.blocks[block as usize].sealed > 0).then_some(block)
+            (self.blocks[index(block)].sealed > 0).then_some(block)
         })
     }
 
     fn left_to_move(&self) -> u32 {
-        self.collection.as_ref().map_or(0, |collection| self.blocks[collection.victim as usize].valid)
+        self.collection.as_ref().map_or(0, |collection| self.blocks[index(collection.victim)].valid)
     }
 
     /// Moves `units` units of the block that is being collected.
@@ -421,13 +425,15 @@ impl TranslationLayer {
         moved: &mut Vec<UnitMove>,
     ) -> u32 {
         let block = self.open_block(WriteStream::Moved);
-        let to = UnitLocation { block, position: self.blocks[block as usize].written };
+        let to = UnitLocation { block, position: self.blocks[index(block)].written };
         let most = units.min(self.shape.block_units - to.position);
         let (part, rest) = self.cohorts.move_part(start, most, to);
         collection.cohorts.extend(rest);
-        self.blocks[collection.victim as usize].valid -= part.units;
-        self.blocks[block as usize].valid += part.units;
-        self.blocks[block as usize].written += part.units;
+        let victim = &mut self.blocks[index(collection.victim)];
+        assert!(part.units <= victim.valid, "more units leave block {} than are valid in it", collection.victim);
+        victim.valid -= part.units;
+        self.blocks[index(block)].valid += part.units;
+        self.blocks[index(block)].written += part.units;
         self.counts.moved += u64::from(part.units);
         if part.units > 0 {
             moved.push(UnitMove { from: part.from, positions: part.positions, units: part.units, to });
@@ -438,7 +444,7 @@ impl TranslationLayer {
 
     /// Moves units that were written in this run, in the order of the block's log. Returns how many were moved.
     fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
-        let log = std::mem::take(&mut self.blocks[collection.victim as usize].log);
+        let log = std::mem::take(&mut self.blocks[index(collection.victim)].log);
         let mut found = 0;
         while found < units {
             let LogEntry { position, unit } = log[collection.logged];
@@ -448,7 +454,7 @@ impl TranslationLayer {
                 continue;
             }
             found += 1;
-            self.blocks[collection.victim as usize].valid -= 1;
+            self.blocks[index(collection.victim)].valid -= 1;
             self.counts.moved += 1;
             let to = self.append(unit, WriteStream::Moved);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
@@ -459,15 +465,15 @@ impl TranslationLayer {
                 None => moved.push(UnitMove { from, positions: 1, units: 1, to }),
             }
         }
-        self.blocks[collection.victim as usize].log = log;
+        self.blocks[index(collection.victim)].log = log;
         found
     }
 
     /// Erases the block that has been collected, in which no unit is valid.
     fn finish_collection(&mut self, erased: &mut Vec<u32>) {
         let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
-        let block = &mut self.blocks[victim as usize];
-        assert_eq!(block.valid, 0, "a block is erased with units in it");
+        let block = &mut self.blocks[index(victim)];
+        assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
         *block = EraseBlock { erases: block.erases + 1, ..EraseBlock::default() };
         self.free.push(victim);
         self.counts.erases += 1;
@@ -489,7 +495,7 @@ impl TranslationShape {
     /// Returns the least number of blocks of a drive: those of the user's units, two open ones, one to move to, and one
     /// in reserve.
     pub fn blocks_min(units: u64, block_units: u32) -> u32 {
-        (units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()) as u32
+        narrow((units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()))
     }
 }
 
@@ -498,7 +504,7 @@ impl TranslationLayer {
     /// Plants a fault in a test: forgets the location of a unit, once garbage collection has moved any. Returns true if
     /// it did.
     pub(crate) fn lose_moved(&mut self) -> bool {
-        let lost = (0..self.shape.units as u32).find(|unit| self.location(*unit) != UnitLocation::NONE);
+        let lost = (0..narrow(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
         let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
         match self.cohorts.number(unit) {
             Some(number) => self.cohorts.leave(number),

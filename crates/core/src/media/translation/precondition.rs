@@ -5,6 +5,7 @@ use super::cohorts::Cohorts;
 use super::stationary::valid_units;
 use super::{TranslationLayer, TranslationShape, WriteStream};
 use crate::media::randomiser::Randomiser;
+use crate::numbers::{index, narrow};
 use crate::random::{Random, mix};
 
 /// Number of blocks that are not full in the steady state: one of each stream, and an erased one.
@@ -13,8 +14,8 @@ const OPEN_BLOCKS: u32 = 3;
 impl TranslationLayer {
     /// Creates a drive on which every unit has been written once, in the order of addresses.
     pub fn written_in_order(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        let full = (shape.units / u64::from(shape.block_units)) as u32;
-        let rest = (shape.units % u64::from(shape.block_units)) as u32;
+        let full = narrow(shape.units / u64::from(shape.block_units));
+        let rest = narrow(shape.units % u64::from(shape.block_units));
         let valid = (0..full).map(|_| shape.block_units).chain((rest > 0).then_some(rest)).collect();
         TranslationLayer::filled(shape, seed, valid, None)
     }
@@ -42,7 +43,7 @@ impl TranslationLayer {
 
     /// Makes a block of which `written` units have been written the open block of a stream.
     fn reopen(&mut self, stream: WriteStream, block: u32, written: u32) {
-        (self.blocks[block as usize].written, self.blocks[block as usize].sealed) = (written, 0);
+        (self.blocks[index(block)].written, self.blocks[index(block)].sealed) = (written, 0);
         self.open[stream as usize] = Some(block);
     }
 
@@ -52,10 +53,10 @@ impl TranslationLayer {
         let mut drive = TranslationLayer::new(shape, seed);
         for (block, valid) in (0..).zip(&valid) {
             drive.sealed += 1;
-            let this = &mut drive.blocks[block as usize];
+            let this = &mut drive.blocks[index(block)];
             (this.valid, this.written, this.sealed) = (*valid, shape.block_units, drive.sealed);
         }
-        drive.free.retain(|block| *block as usize >= valid.len());
+        drive.free.retain(|block| index(*block) >= valid.len());
         let blocks = (0..).zip(valid).map(|(block, valid)| {
             // Invalid units lie between valid ones: the units of a shuffled block are spread over all of it.
             let is_spread = shuffle.is_some() && block + OPEN_BLOCKS < shape.blocks;

@@ -13,6 +13,7 @@
 //! m_i = 1 - s_i^d`, where `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i
 //! m_i = 1` as far down as there are blocks. A collection makes room for `c b / (1 + a)` writes of the user.
 
+use crate::numbers::{index, narrow};
 use crate::random::Random;
 
 /// Largest number of levels of the distribution; larger blocks are modelled more coarsely, which their smaller
@@ -89,12 +90,12 @@ fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let is_short = sum < units;
     let mut missing = sum.abs_diff(units);
     while missing > 0 {
-        let each = missing.div_ceil(valid.len() as u64).min(block_units.into()) as u32;
+        let each = narrow(missing.div_ceil(valid.len() as u64).min(block_units.into()));
         for valid in valid.iter_mut() {
             let room = if is_short { block_units - *valid } else { *valid };
             let change = u64::from(each.min(room)).min(missing);
             missing -= change;
-            *valid = if is_short { *valid + change as u32 } else { *valid - change as u32 };
+            *valid = if is_short { *valid + narrow(change) } else { *valid - narrow(change) };
         }
     }
 }
@@ -130,9 +131,9 @@ impl ValidDistribution {
 
     /// Computes the shares with `collections` for the `c` of the module's equations, from the top level down.
     fn with(choice: VictimPolicy, top: u32, collections: f64) -> ValidDistribution {
-        let mut shares = vec![0.0; top as usize + 1];
+        let mut shares = vec![0.0; index(top) + 1];
         let mut above = 0.0;
-        for level in (1..=top as usize).rev() {
+        for level in (1..=index(top)).rev() {
             let rate = collections * level as f64;
             shares[level] = match choice {
                 VictimPolicy::EmptiestOf(choices) => level_share(rate, above, choices),

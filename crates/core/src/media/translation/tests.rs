@@ -58,11 +58,27 @@ fn lost_unit_and_two_units_at_one_location_are_found() {
     assert_consistent(&writer.drive);
     let mut forgetful = writer.drive.clone();
     assert!(forgetful.lose_moved());
-    assert!(forgetful.inconsistency().is_some_and(|what| what.contains("does not know")));
+    assert!(forgetful.inconsistency().is_some_and(|what| what.contains("wrong count")));
     let place = writer.drive.location(3);
     writer.write(4);
     writer.drive.overlay.set(4, place);
     assert!(writer.drive.inconsistency().is_some());
+}
+
+#[test]
+#[should_panic(expected = "leaves its cohort twice")]
+fn unit_that_leaves_its_cohort_twice_panics() {
+    let mut drive = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1);
+    drive.cohorts.leave(3);
+    drive.cohorts.leave(3);
+}
+
+#[test]
+#[should_panic(expected = "no valid unit")]
+fn overwriting_a_unit_of_a_block_without_valid_units_panics() {
+    let mut drive = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1);
+    drive.blocks[0].valid = 0;
+    drive.write(3);
 }
 
 #[test]
