@@ -38,12 +38,12 @@ impl Writer {
 
 fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
-    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, choice, wear_gap: 0 }
+    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, victim_policy, wear_gap: 0 }
 }
 
 /// A writer on a drive in the steady state.
 fn steady(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> Writer {
-    Writer::new(TranslationLayer::overwritten_at_random(shape(choice, blocks, block_units, spare), 1))
+    Writer::new(TranslationLayer::overwritten_at_random(shape(victim_policy, blocks, block_units, spare), 1))
 }
 
 /// Asserts that every unit has a location, no two share one, and blocks know how many units they hold.
@@ -115,10 +115,10 @@ fn collecting_the_emptiest_block_writes_least_and_less_with_smaller_blocks() {
 
 #[test]
 fn chosen_victims_write_as_much_as_the_mean_field_equation() {
-    for choice in [VictimPolicy::EmptiestOf(2), VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
-        let found = steady(choice, 2000, 32, 0.25).overwrite(2.0);
-        let expected = stationary::write_amplification(choice, 32, 0.25);
-        assert!((found / expected - 1.0).abs() < 0.015, "{choice:?}: {found}, not {expected}");
+    for victim_policy in [VictimPolicy::EmptiestOf(2), VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
+        let found = steady(victim_policy, 2000, 32, 0.25).overwrite(2.0);
+        let expected = stationary::write_amplification(victim_policy, 32, 0.25);
+        assert!((found / expected - 1.0).abs() < 0.015, "{victim_policy:?}: {found}, not {expected}");
     }
 }
 
@@ -133,16 +133,16 @@ fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
 
 #[test]
 fn drive_created_in_the_steady_state_equals_one_overwritten_three_times() {
-    for choice in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
-        let shape = shape(choice, 800, 128, 0.28);
+    for victim_policy in [VictimPolicy::Oldest, VictimPolicy::EmptiestOf(10), VictimPolicy::Emptiest] {
+        let shape = shape(victim_policy, 800, 128, 0.28);
         let mut written = Writer::new(TranslationLayer::written_in_order(shape, 2));
         written.overwrite(3.0);
         let mut at_once = Writer::new(TranslationLayer::overwritten_at_random(shape, 3));
         let apart = distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
         // Two samples of 800 differ by 0.068 in one case of twenty.
-        assert!(apart < 0.068, "{choice:?}: {apart}");
+        assert!(apart < 0.068, "{victim_policy:?}: {apart}");
         let (written, at_once) = (written.overwrite(1.0), at_once.overwrite(1.0));
-        assert!((at_once / written - 1.0).abs() < 0.015, "{choice:?}: {at_once} at once, {written} after three");
+        assert!((at_once / written - 1.0).abs() < 0.015, "{victim_policy:?}: {at_once} at once, {written} after three");
     }
 }
 

@@ -1,9 +1,9 @@
-//! The decoder against brute force, on a code that is small enough.
+//! Tests of the decoder against brute force, on a code that is small enough for that.
 
 use crate::media::ecc::bch::{Bch, times};
 use crate::media::ecc::field::Field;
 
-/// x^5 + x^2 + 1: words of 31 bits, of which 15 are for three errors.
+/// Field polynomial x^5 + x^2 + 1: words of 31 bits, of which 15 correct three errors.
 fn small() -> Bch {
     Bch::new(Field::new(0b10_0101), 3, 31)
 }
@@ -32,7 +32,7 @@ fn patterns(code: &Bch) -> std::collections::BTreeMap<Vec<u16>, u32> {
 }
 
 #[test]
-fn of_all_syndromes_of_a_small_code_those_of_up_to_three_errors_are_decoded_and_no_others() {
+fn small_code_decodes_exactly_the_syndromes_of_up_to_three_errors() {
     let code = small();
     let patterns = patterns(&code);
     // No pattern of three shares its syndrome with another: 1 + 31 + 31*30/2 + 31*30*29/6.
@@ -53,14 +53,14 @@ fn errors_outside_a_shortened_word_are_not_located() {
 }
 
 #[test]
-fn the_generator_of_the_small_code_is_the_one_of_the_textbooks() {
+fn generator_of_the_small_code_is_that_of_the_textbook() {
     // Lin and Costello, appendix C: (31, 16), generator 107657 in octal.
     let bits = small().generator().iter().rev().fold(0u32, |bits, &one| bits << 1 | u32::from(one));
     assert_eq!(bits, 0o107657);
 }
 
 #[test]
-fn products_and_quotients_undo_each_other_in_a_field() {
+fn multiplication_and_division_in_a_field_are_inverse() {
     let field = Field::new(0b10_0101);
     for left in 0..32 {
         assert_eq!((field.multiply(left, 0), field.multiply(0, left)), (0, 0));
@@ -72,7 +72,7 @@ fn products_and_quotients_undo_each_other_in_a_field() {
 
 #[test]
 #[should_panic(expected = "not primitive")]
-fn a_polynomial_that_is_not_primitive_makes_no_field() {
+fn polynomial_that_is_not_primitive_is_refused() {
     Field::new(0b1_1111);
 }
 

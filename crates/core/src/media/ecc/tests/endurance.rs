@@ -16,7 +16,7 @@ fn one_cell_is_worn_after_the_first_cycles() {
 }
 
 #[test]
-fn a_spread_that_is_just_enough_reaches_the_target_after_that_many_cycles() {
+fn needed_spread_reaches_the_target_after_that_many_cycles() {
     for family in BOTH {
         for stretch in [10.0, 1000.0] {
             let spread = spread_needed(family, CELLS_OF_A_CHIP, stretch, 1e-16).unwrap();
@@ -28,7 +28,7 @@ fn a_spread_that_is_just_enough_reaches_the_target_after_that_many_cycles() {
 }
 
 #[test]
-fn the_weibull_shape_follows_from_two_shares_by_its_closed_form() {
+fn weibull_shape_equals_its_closed_form_from_two_shares() {
     let Some(EnduranceSpread::Weibull { shape }) = spread_needed(SpreadFamily::Weibull, CELLS_OF_A_CHIP, 1000.0, 1e-16)
     else {
         panic!("there is a shape")
@@ -38,7 +38,7 @@ fn the_weibull_shape_follows_from_two_shares_by_its_closed_form() {
 }
 
 #[test]
-fn no_spread_helps_where_the_first_worn_cell_is_too_many() {
+fn no_spread_suffices_if_the_first_worn_cell_is_too_many() {
     for family in BOTH {
         assert_eq!(spread_needed(family, 100.0, 10.0, 1e-16), None);
         assert_eq!(spread_needed(family, CELLS_OF_A_CHIP, 1.0, 1e-16), None);

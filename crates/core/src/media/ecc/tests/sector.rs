@@ -17,13 +17,13 @@ fn damaged(positions: impl IntoIterator<Item = usize>) -> Chips {
     chips
 }
 
-/// Positions spread over all chips.
+/// Returns positions that are spread over all chips.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| place * STORED_BITS / count + place % 5)
 }
 
 #[test]
-fn the_eight_data_chips_hold_the_sector_as_it_is() {
+fn data_chips_hold_the_sector_unchanged() {
     let sector: [u8; SECTOR_BYTES] = std::array::from_fn(|place| (place * 31) as u8);
     let chips = codec().encode(&sector, 0);
     assert_eq!(SectorCodec::data(&chips), &sector);
@@ -47,7 +47,7 @@ fn thirty_nine_wrong_bits_are_corrected_and_forty_are_reported() {
 }
 
 #[test]
-fn each_single_wrong_bit_is_corrected() {
+fn every_single_wrong_bit_is_corrected() {
     for position in 0..STORED_BITS {
         let mut chips = damaged([position]);
         assert!(!codec().check(&chips, ADDRESS));
@@ -68,7 +68,7 @@ fn any_one_chip_is_restored_from_the_others_if_its_failure_is_known() {
 }
 
 #[test]
-fn a_wrong_bit_beside_a_restored_chip_goes_unnoticed_because_no_redundancy_is_left() {
+fn wrong_bit_beside_a_restored_chip_is_not_noticed() {
     let mut chips = damaged([3]);
     assert_eq!(codec().decode(&mut chips, ADDRESS, Some(0)), DecodeVerdict::Restored { chip: 0 });
     assert_ne!(chips, written());
@@ -76,7 +76,7 @@ fn a_wrong_bit_beside_a_restored_chip_goes_unnoticed_because_no_redundancy_is_le
 }
 
 #[test]
-fn a_sector_of_another_address_is_reported_even_if_one_bit_of_the_address_differs() {
+fn sector_of_an_address_that_differs_in_one_bit_is_reported() {
     for bit in 0..64 {
         let mut chips = written();
         assert_eq!(codec().decode(&mut chips, ADDRESS ^ 1 << bit, None), DecodeVerdict::Uncorrectable);
@@ -95,12 +95,12 @@ fn codewords_have_even_weight() {
 
 #[test]
 #[should_panic]
-fn there_is_no_tenth_chip() {
+fn chip_number_above_the_last_panics() {
     codec().decode(&mut written(), ADDRESS, Some(CHIPS));
 }
 
 #[test]
-fn a_decoder_at_200_mhz_takes_20_ns_for_a_clean_sector_and_1150_for_a_damaged_one() {
+fn decoder_takes_20_ns_for_a_clean_and_1150_ns_for_a_damaged_sector() {
     assert_eq!(latency::nanoseconds(DecodeVerdict::Clean), 20);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Corrected { bits: 1 }), 1150);
     assert_eq!(latency::nanoseconds(DecodeVerdict::Restored { chip: 8 }), 20);
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_code_is_linear(left: [u64; 32], right: [u64; 32], address: u64) {
+    fn code_is_linear(left: [u64; 32], right: [u64; 32], address: u64) {
         let sector = |words: [u64; 32]| -> [u8; SECTOR_BYTES] {
             std::array::from_fn(|place| words[place / 16].to_le_bytes()[place % 8])
         };
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_in_the_chips_get_a_verdict_and_a_good_one_leaves_a_codeword(
+    fn any_bytes_get_a_verdict_and_a_good_verdict_leaves_a_codeword(
         noise in proptest::collection::vec(any::<u8>(), CHIPS * CHIP_BYTES), address: u64, failed in proptest::option::of(0..CHIPS),
     ) {
         let mut chips = [[0; CHIP_BYTES]; CHIPS];
