@@ -1,4 +1,4 @@
-//! `phaselink bench`: load a served drive, and measure it from the client's end.
+//! `phaselink bench`: runs a load on a served drive, and measures it at the client.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ const EXAMPLES: &str = include_str!("../help/bench.txt");
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Where it is served, as in shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
+    /// Address of the served drive: shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
     #[arg(value_name = "TARGET")]
     target: String,
     /// fio job files
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     json: Option<Option<PathBuf>>,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: Arguments) -> Result<Ending, Failure> {
     let target = bench::parse(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");

@@ -1,4 +1,4 @@
-//! `phaselink check`: what a drive says, key by key, or which drives and presets there are.
+//! `phaselink check`: explains a drive key by key, or lists shipped drives and presets.
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&if what == "results" { documents::schema() } else { schema() })?;
@@ -50,7 +50,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// All shipped drives and presets.
+/// Returns the list of all shipped drives and presets.
 fn list() -> String {
     let mut drives = Table::new().left("drive").left("");
     for drive in shipped::names().filter_map(Drive::shipped) {

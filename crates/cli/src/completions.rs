@@ -1,4 +1,4 @@
-//! `phaselink completions`: what a shell needs to complete commands and flags.
+//! `phaselink completions`: prints shell completions for commands and flags.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "phaselink", &mut script);

@@ -1,4 +1,4 @@
-//! Numbers and descriptions as people say them.
+//! Formats numbers, lists and drives as people write them.
 
 pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::{Technology, Wait};
@@ -11,7 +11,7 @@ use phaselink_core::time::Span;
 /// Longest line of prose.
 const WIDTH: usize = 100;
 
-/// A paragraph in lines of at most 100 columns; `indent` stands before the second and later ones.
+/// Breaks a paragraph into lines of at most 100 columns; `indent` stands before the second and later ones.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     let (mut text, mut used) = (String::new(), 0);
     for word in paragraph.split(' ') {
@@ -31,7 +31,7 @@ pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     text.replace(UNBROKEN, " ")
 }
 
-/// Three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
+/// Returns three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
 pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -42,7 +42,7 @@ pub(crate) fn figure(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The memory of a drive, in one line.
+/// Describes the memory of a drive in one line.
 pub(crate) fn memory(drive: &Drive) -> String {
     let media = &drive.media;
     let technology = match media.technology {
@@ -61,7 +61,7 @@ pub(crate) fn memory(drive: &Drive) -> String {
     )
 }
 
-/// The link of a drive, in one line.
+/// Describes the link of a drive in one line.
 pub(crate) fn link(drive: &Drive) -> String {
     let link = &drive.link;
     let hops = match link.hops {
@@ -78,13 +78,13 @@ pub(crate) fn link(drive: &Drive) -> String {
     )
 }
 
-/// The host of a drive, in one line, without what belongs to the interface.
+/// Describes the host of a drive in one line, without the parts that belong to the interface.
 pub(crate) fn host(drive: &Drive) -> String {
     let cores = counted(drive.host.cores.into(), "core");
     format!("{cores} at {} GHz, {} for a context switch", drive.host.core_ghz, units::span(drive.host.context_switch))
 }
 
-/// The interface of a drive with the software above it, in one line.
+/// Describes the interface of a drive with the software above it in one line.
 pub(crate) fn interface(drive: &Drive) -> String {
     let protocol = drive.protocol();
     let wait = protocol.waiting(drive).unwrap_or_else(|| String::from(waiting(drive.host.wait)));
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_take_the_largest_unit_that_leaves_no_rest() {
+    fn sizes_have_the_largest_unit_that_divides_them() {
         let sizes = [1, 512, 1000, 1024, 1536, 4096, 1 << 20, 3 << 30].map(size);
         assert_eq!(sizes, ["1 B", "512 B", "1000 B", "1 KiB", "1536 B", "4 KiB", "1 MiB", "3 GiB"]);
     }
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_never_inside_an_unbroken_blank() {
+    fn lines_break_between_words_and_never_at_an_unbroken_blank() {
         let text = wrapped(&format!("{} 12.5{UNBROKEN}us", "word ".repeat(19).trim_end()), "  ");
         assert_eq!(text, format!("{}\n  12.5 us\n", "word ".repeat(19).trim_end()));
     }
 
     #[test]
-    fn lists_end_with_an_and() {
+    fn last_part_of_a_list_follows_an_and() {
         let parts = ["a", "b", "c"].map(String::from);
         assert_eq!([listed(&parts[..1]), listed(&parts[..2]), listed(&parts)], ["a", "a and b", "a, b and c"]);
     }
 
     #[test]
-    fn one_of_a_kind_is_singular() {
+    fn noun_of_one_item_is_singular() {
         assert_eq!(
             [counted(1, "bank"), counted(0, "bank"), counted(1200, "bank")],
             ["1 bank", "0 banks", "1,200 banks"]

@@ -1,4 +1,4 @@
-//! `phaselink docs`: the pages of this version, wherever the program is installed.
+//! `phaselink docs`: prints the documentation of this version, wherever the program is installed.
 
 use clap::Args;
 use phaselink_core::problem::Problem;
@@ -10,14 +10,14 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/docs.txt");
 
-/// The folder's pages, each in its own file `docs/NAME.md`.
+/// Embeds pages, each from its own file `docs/NAME.md`.
 macro_rules! pages {
     ($($name:literal)+) => {
         &[$(($name, include_str!(concat!("../../../docs/", $name, ".md"))),)+]
     };
 }
 
-/// Names and texts, in the order in which a newcomer wants them.
+/// Names and texts of all pages, in the order of reading for a newcomer.
 const PAGES: &[(&str, &str)] = pages! {
     "tutorial" "python" "guide" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
     "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
@@ -25,7 +25,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "decisions"
 };
 
-/// Print a page of the documentation, or which there are.
+/// Print a page of the documentation, or the list of pages.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     page: Option<String>,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     match &arguments.page {
         None => output::print(&output::with_bold_head(&list().to_string()))?,
@@ -51,7 +51,7 @@ fn list() -> Table {
     table
 }
 
-/// The heading of a page.
+/// Returns the heading of a page.
 fn title(text: &str) -> &str {
     text.lines().next().map_or("", |line| line.trim_start_matches("# "))
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_of_the_folder_is_there_under_its_name() {
+    fn every_page_of_the_folder_is_embedded_under_its_name() {
         let files = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
         let names: BTreeSet<String> = files
             .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
@@ -90,20 +90,20 @@ mod tests {
     }
 
     #[test]
-    fn pages_come_in_the_order_of_the_book() {
+    fn pages_are_in_the_order_of_the_book() {
         let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
         let chapters: Vec<&str> = links(&contents).into_iter().filter_map(|link| link.strip_suffix(".md")).collect();
         let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
         assert_eq!(chapters[1..], names, "the front page comes first");
     }
 
-    /// Where links in square brackets lead, of a document.
+    /// Returns the targets of a document's links.
     fn links(text: &str) -> Vec<&str> {
         let behind = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         behind.map(|(link, _)| link).filter(|link| !link.contains("://") && !link.contains(' ')).collect()
     }
 
-    /// What a heading is called in links.
+    /// Returns the anchor of a heading in links.
     fn anchor(heading: &str) -> String {
         let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
         kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_link_of_the_documents_leads_somewhere() {
+    fn every_link_of_the_documents_has_a_target() {
         let pages = PAGES.iter().map(|(name, _)| format!("docs/{name}.md"));
         let others =
             ["docs/SUMMARY.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]

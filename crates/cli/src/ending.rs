@@ -1,4 +1,4 @@
-//! How a command ends, and what the shell is told.
+//! Results of a command, and the exit code that the shell gets.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,25 +11,25 @@ use crate::output;
 /// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Problems that are told; a thousand are hardly mistakes, but another kind of file.
+/// Largest number of problems that are printed; a thousand are hardly mistakes, but another kind of file.
 const LINES_MAX: usize = 1000;
 
-/// A command that has done its work.
+/// Result of a command that has done its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fine,
-    /// A result is not what it should be.
+    /// A simulated figure is off, a check has failed.
     Off,
-    /// The user has stopped it; what there was has been printed.
+    /// The user has stopped the command; results so far have been printed.
     Interrupted,
 }
 
-/// A command that could not do its work.
+/// Reason why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Everything that is wrong with the input.
+    /// All problems of the input.
     Wrong(Problems),
-    /// Standard output does not take the result.
+    /// Standard output does not accept the result.
     Output(io::Error),
 }
 
@@ -51,7 +51,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The process's exit code; failures are printed to standard error, one problem a line.
+/// Prints failures to standard error, one problem a line, and returns the exit code of the process.
 ///
 /// A reader that has closed the pipe has seen what it wanted: that is no failure.
 pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
@@ -71,7 +71,7 @@ pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
     }
 }
 
-/// The problems in their order, each once: several drives may share one. As many as anybody reads.
+/// Returns the problems in their order, each once, because several drives may share one, and at most [`LINES_MAX`].
 fn distinct(problems: &Problems) -> Vec<String> {
     let mut told = BTreeSet::new();
     let lines = problems.0.iter().map(Problem::to_string);

@@ -1,4 +1,4 @@
-//! `phaselink endurance`: for how long a memory lasts, with and without wear levelling.
+//! `phaselink endurance`: computes the lifetime of a memory, with and without wear levelling.
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -14,14 +14,14 @@ use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../help/endurance.txt");
 
-/// Tell how long a memory lasts: with no wear levelling, with Start-Gap and with the randomised variant.
+/// Compute the lifetime of a memory: with no wear levelling, with Start-Gap and with randomised Start-Gap.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE")]
     drive: String,
-    /// Workloads, separated by commas; all without
+    /// Workloads, separated by commas; all of them if not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     workload: Vec<String>,
     /// Seed of the shuffle
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let workloads = workloads(&arguments.workload)?;
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
@@ -103,12 +103,12 @@ fn row(lifetime: &Lifetime, is_first: bool) -> [String; 6] {
     ]
 }
 
-/// Per cent, with as many digits as a small share needs.
+/// Formats a share in per cent, with as many digits as a small share needs.
 fn share(share: f64) -> String {
     if share >= 0.001 { units::percent(share) } else { format!("{:.1e} %", share * 100.0) }
 }
 
-/// In the unit that a person would choose.
+/// Formats a duration in the unit that a person would choose.
 fn duration(years: f64) -> String {
     let days = years * 365.25;
     match days {

@@ -1,4 +1,4 @@
-//! `phaselink explore`: the explorer's page on this machine, with this program behind it.
+//! `phaselink explore`: serves the explorer's page on this machine; this program simulates for it.
 
 use clap::Args;
 use phaselink_core::problem::Problem;
@@ -13,12 +13,12 @@ const EXAMPLES: &str = include_str!("../help/explore.txt");
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Port on 127.0.0.1; 0 is any that is free
+    /// Port on 127.0.0.1; 0 for any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let explorer = Explorer::bind(arguments.port)?;
     let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");

@@ -1,4 +1,4 @@
-//! `phaselink fault`: faults of a drive that is being served, through its control socket.
+//! `phaselink fault`: adds, lists and clears faults of a served drive through its control socket.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,31 +15,31 @@ use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/fault.txt");
 
-/// For how long the server may be silent.
+/// Longest time to wait for the server's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Add, list or clear faults of a drive that is being served.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Where the server has its --control
+    /// Control socket of the server: the PATH of its --control
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// A rule, as a table of [[faults]] in a drive file; may be given more than once
     #[arg(long, value_name = "RULE")]
     add: Vec<String>,
-    /// The number of a rule that is to hold no more, or all; may be given more than once
+    /// Number of a rule to remove, or all; may be given more than once
     #[arg(long, value_name = "NUMBER|all")]
     clear: Vec<String>,
-    /// Print every rule, as happens if nothing else is asked for
+    /// Print every rule; this is the default without --add and --clear
     #[arg(long)]
     list: bool,
-    /// Print what the server answers, a line of JSON each
+    /// Print the server's answers, a line of JSON each
     #[arg(long)]
     json: bool,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let unreachable = |error: io::Error| {
         let found = format!("no server answers there: {error}");
@@ -57,7 +57,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// What is said to the server.
+    /// Returns the lines to send to the server.
     fn lines(&self) -> Vec<String> {
         let clear = |number: &String| if number == "all" { String::from("clear") } else { format!("clear {number}") };
         let mut lines: Vec<String> = self.clear.iter().map(clear).collect();
@@ -65,12 +65,12 @@ impl Arguments {
         if self.list || lines.is_empty() {
             lines.push(String::from("list"));
         }
-        // A rule of several lines is one of a line.
+        // A rule of several lines is sent as one line.
         lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect()
     }
 }
 
-/// A connection to the server.
+/// Connection to the control socket of a server.
 struct Control(BufReader<UnixStream>);
 
 impl Control {
@@ -80,7 +80,7 @@ impl Control {
         Ok(Control(BufReader::new(stream)))
     }
 
-    /// Say a line: the server's answer.
+    /// Sends a line, and returns the server's answer.
     fn ask(&mut self, line: &str) -> io::Result<Value> {
         self.0.get_mut().write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
@@ -91,7 +91,7 @@ impl Control {
     }
 }
 
-/// What the server says is wrong with a line.
+/// Returns the problems that the server has found in a line.
 fn problems(answer: &Value) -> Vec<Problem> {
     let told = answer["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
     told.map(|text| text.split_once(": ").unwrap_or(("control", text)))
@@ -99,7 +99,7 @@ fn problems(answer: &Value) -> Vec<Problem> {
         .collect()
 }
 
-/// An answer for people.
+/// Formats an answer for people.
 fn told(answer: &Value) -> String {
     if let Some(number) = answer["added"].as_u64() {
         return format!("rule {number} holds\n");
@@ -122,7 +122,7 @@ fn table(faults: &[Value]) -> String {
     output::with_bold_head(&table.to_string())
 }
 
-/// A rule as it may be given again.
+/// Formats a rule so that it can be given to `--add` again.
 fn rule(fault: &Value) -> String {
     let keys = fault.as_object().into_iter().flatten();
     keys.map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")

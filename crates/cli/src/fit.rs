@@ -1,4 +1,4 @@
-//! `phaselink fit`: the values of a drive's keys with which it gives what fio has measured.
+//! `phaselink fit`: finds the values of a drive's keys with which simulated results equal those that fio has measured.
 
 use clap::Args;
 use phaselink_core::fit::{self, Answer, Effort, Question, Run, Trial};
@@ -18,19 +18,19 @@ pub(crate) struct Arguments {
     /// Results of fio --output-format=json, of a real drive or of phaselink run --json
     #[arg(value_name = "RESULT.json", required = true)]
     results: Vec<String>,
-    /// Drive file, or name of a shipped drive: what is known of the measured one, and where the keys start
+    /// Drive file, or name of a shipped drive: the known keys of the measured drive, and the start values of the others
     #[arg(long, value_name = "DRIVE")]
     drive: String,
     /// Keys to find, separated by commas, as in media.read_ns,nvme.parse_ns (`phaselink check DRIVE` lists them)
     #[arg(long, value_name = "KEY,…", required = true, value_delimiter = ',')]
     keys: Vec<String>,
-    /// Options of the measured jobs that are left out, separated by commas, as in cpus_allowed,prio
+    /// Options of the measured jobs to ignore, separated by commas, as in cpus_allowed,prio
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     without: Vec<String>,
-    /// Requests of each simulated run, at most
+    /// Largest number of requests of each simulated run
     #[arg(long, value_name = "N", default_value_t = fit::NUMBER_IOS_DEFAULT, value_parser = clap::value_parser!(u64).range(1000..))]
     number_ios: u64,
-    /// By how much of each figure the model is taken to be off, as in 0.5%; next to nothing for results that are simulated
+    /// Assumed error of the model as a share of each figure, as in 0.5%; close to 0 for simulated results
     #[arg(long, value_name = "PERCENT", default_value = "0.5%", value_parser = precision::share)]
     model_error: f64,
     /// Seed of everything random
@@ -39,14 +39,14 @@ pub(crate) struct Arguments {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Print a drive file instead, which starts from DRIVE
+    /// Print a drive file instead: DRIVE with the values that were found
     #[arg(long, conflicts_with = "json")]
     toml: bool,
     #[command(flatten)]
     flags: DriveFlags,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
@@ -74,7 +74,7 @@ impl Arguments {
     }
 }
 
-/// The simulations of a step, on all processors.
+/// Runs the simulations of one step on all processors.
 fn side_by_side(trials: &[Trial], answer: &(dyn Fn(&Trial) -> Answer + Sync)) -> Vec<Answer> {
     trials.par_iter().map(answer).collect()
 }

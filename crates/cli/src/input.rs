@@ -1,4 +1,4 @@
-//! What comes in: drives by name or file, and job files, each with all that is wrong with it.
+//! Reads the inputs of commands, drives by name or file and job files, and reports all problems of each.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,20 +14,20 @@ use phaselink_core::workload::{JobFile, fio};
 use crate::notes;
 use crate::output::claims::{self, Role};
 
-/// Longest drive or job file: whatever is longer is something else.
+/// Largest size of a drive or job file: a longer one is something else.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
-/// Longest result of a measurement: some KiB a job, and with json+ some hundred.
+/// Largest size of a measured result: some KiB per job, and with json+ some hundred.
 const RESULT_BYTES_MAX: u64 = 256 << 20;
-/// Longest text from a pipe or a device, of which nobody knows the length beforehand.
+/// Largest size of a text from a pipe or a device, whose length is not known beforehand.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
-/// What is read between two looks.
+/// Number of bytes read before the text is examined again.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of the
-/// same name, which is meant with `./`. What the overrides replace is told on the standard error output.
+/// Returns the drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of
+/// the same name, which is meant with `./`. Replaced keys are named on standard error.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the drive.
 pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
     let described = match shipped::find(word) {
         None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
@@ -37,10 +37,10 @@ pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Pro
     Ok(described)
 }
 
-/// The device or drive of this name, or in this file, of which only the way to host memory is asked.
+/// Returns the device or drive of this name, or in this file, of which only the path to host memory is simulated.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the device.
 pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     let (file, text) = match shipped::find_device(word) {
         None if is_path(word) => (String::from(word), description(word)?),
@@ -52,12 +52,12 @@ pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Proble
     Ok(device)
 }
 
-/// The drive with the constants of one draw; none if they do not go together.
+/// Returns the drive with the constants of one random draw; `None` if they contradict each other.
 pub(crate) fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
-/// The text of a drive file, of a file that one starts from, or of a plan.
+/// Reads a drive file, a file that one starts from, or a plan.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
@@ -65,23 +65,23 @@ pub(crate) fn description(path: &str) -> Result<String, Problem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
-/// The drives of several words.
+/// Returns the drives of several words.
 ///
 /// # Errors
-/// Everything that is wrong with any of them.
+/// All problems of any of them.
 pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
     all(words.iter().map(|word| drive(word, overrides)))
 }
 
-/// A job file.
+/// Reads a job file.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the file.
 pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
 }
 
-/// The text of a result of fio.
+/// Reads a result of fio.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
@@ -89,12 +89,12 @@ pub(crate) fn result(path: &str) -> Result<String, Problem> {
     text(path, RESULT_BYTES_MAX)
 }
 
-/// Whether a word is meant as a file rather than as a name.
+/// Returns true if a word means a file rather than the name of a drive.
 fn is_path(word: &str) -> bool {
     word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
 }
 
-/// The text of a file.
+/// Reads the text of a file.
 fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     claims::note(Role::Input, Path::new(path));
@@ -105,7 +105,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     if bytes.len() as u64 > bytes_max {
         return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
-    // Text has no zeros, though UTF-8 allows them.
+    // Text has no zero bytes, though UTF-8 allows them.
     let zero = bytes.iter().position(|byte| *byte == 0);
     let (wrong_at, text) = match String::from_utf8(bytes) {
         Ok(text) => (zero, text),
@@ -116,7 +116,7 @@ fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
 }
 
-/// The bytes of a file up to its end, or to a piece that shows that it is too long or no text: a device may have no end.
+/// Reads a file up to its end, or to a piece that shows that it is too long or no text: a device may have no end.
 fn read_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut rest = file.take(bytes_max + 1);
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first one asks a command to stop, the second ends the process.
+//! Handling of Ctrl-C and SIGTERM: the first signal asks a command to stop, the second ends the process.
 
 use std::process;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ending::INTERRUPTED;
 
-/// Call `stop` at the first signal. A second one ends the process at once.
+/// Calls `stop` at the first signal. A second one ends the process at once.
 pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let asked = AtomicBool::new(false);
     let handler = move || {
@@ -19,7 +19,7 @@ pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let _ = ctrlc::set_handler(handler);
 }
 
-/// A flag that the first signal sets.
+/// Returns a flag that the first signal sets.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);

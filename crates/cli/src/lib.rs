@@ -1,8 +1,8 @@
-//! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
-//! offers on all processors, and prints; whatever is about storage lives in the core.
+//! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs the core's simulations
+//! on all processors, and prints; all models of storage are in the core.
 //!
-//! It is a library with one function because cargo begins to compile a library as soon as it knows the signatures of what that
-//! depends on, and a program only when all of that is there.
+//! The program is a library with one function because cargo begins to compile a library as soon as it knows the
+//! signatures of what that depends on, and a program only when all of that is there.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod bench;
@@ -49,7 +49,7 @@ const EXAMPLES: &str = include_str!("../help/main.txt");
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true)]
 struct Arguments {
-    /// Neither notes nor progress: results and errors only
+    /// Print results and errors only, without notes and progress
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -80,7 +80,7 @@ enum Command {
     Completions(completions::Arguments),
 }
 
-/// What the command line asks for, and the status that the program ends with.
+/// Runs the command of the command line, and returns the exit code of the process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse_from(with_files(std::env::args_os()));
     notes::quiet(arguments.quiet);
@@ -109,10 +109,10 @@ pub fn main() -> ExitCode {
     ending::exit_code(traces::checked(ending))
 }
 
-/// Flags whose file is optional, and what its name ends in where it stands behind a space.
+/// Flags whose file is optional, with the ending of a file name that may follow behind a space.
 const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), ("--record", ".json")];
 
-/// The arguments with `--json out.json` as `--json=out.json`: without the ending, the word is a drive or a job.
+/// Replaces `--json out.json` by `--json=out.json`. Without the ending, the word is a drive or a job.
 fn with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     for word in arguments {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_may_stand_behind_its_flag() {
+    fn file_name_may_follow_its_flag_behind_a_space() {
         let words = |line: &str| -> Vec<String> {
             let words = with_files(line.split(' ').map(OsString::from));
             words.into_iter().map(|word| word.into_string().unwrap()).collect()
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn all_arguments_go_together() {
+    fn no_two_arguments_conflict() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
     }

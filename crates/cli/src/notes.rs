@@ -1,20 +1,20 @@
-//! What is worth telling beside results: on the standard error output, unless nobody wants to hear it.
+//! Notes beside the results: printed to standard error, unless `--quiet` is given.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether notes and progress are left out from now on.
+/// Turns notes and progress off or on.
 pub(crate) fn quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Whether they are.
+/// Returns true if notes and progress are off.
 pub(crate) fn are_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Tell something.
+/// Prints a note.
 pub(crate) fn tell(note: &str) {
     if !are_quiet() {
         eprintln!("{note}");

@@ -1,4 +1,4 @@
-//! A progress bar for work that takes longer than a moment. Nothing is drawn when output is piped.
+//! Progress bar for work that takes longer than a moment. Nothing is drawn when output is piped.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use crate::notes;
 
 /// Steps of the bar for one simulation.
 const STEPS: u64 = 1000;
-/// Events between two looks at the clock: some 10 ms of work.
+/// Number of events between two looks at the clock: some 10 ms of work.
 const EVENTS: u64 = 1 << 17;
-/// Work that is done by then needs no bar.
+/// Time before which no bar is drawn.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// The bar of a number of simulations, which may run side by side.
+/// Progress bar of a number of simulations, which may run in parallel.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar that is not drawn yet.
+    /// Creates a bar that is not drawn yet.
     pub(crate) fn of(simulations: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
@@ -36,12 +36,12 @@ impl Progress {
         Progress { bar, started: Instant::now(), wanted }
     }
 
-    /// Run a simulation to its end, or until `stop` says so.
+    /// Runs a simulation to its end, or until `stop` returns true.
     pub(crate) fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
         self.go_on(simulation, Simulation::step, stop);
     }
 
-    /// The same with a timeline.
+    /// Runs a simulation as [`drive`](Self::drive) does, and records a timeline.
     pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
         self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
     }
@@ -61,13 +61,13 @@ impl Progress {
         self.advance(STEPS - shown.min(STEPS));
     }
 
-    /// What a simulation gives that is run to its end.
+    /// Runs a simulation to its end, and returns its outcome.
     pub(crate) fn outcome(&self, mut simulation: Simulation) -> Outcome {
         self.drive(&mut simulation, || false);
         simulation.outcome()
     }
 
-    /// One of them is over.
+    /// Counts one finished simulation.
     pub(crate) fn one(&self) {
         self.advance(STEPS);
     }
@@ -79,7 +79,7 @@ impl Progress {
         self.bar.inc(steps);
     }
 
-    /// Take the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

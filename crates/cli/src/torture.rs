@@ -1,4 +1,4 @@
-//! `phaselink torture`: random drives, jobs and faults, until something breaks.
+//! `phaselink torture`: tries random drives, jobs and faults until an invariant breaks.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -19,39 +19,39 @@ use crate::{interrupt, output};
 
 const EXAMPLES: &str = include_str!("../help/torture.txt");
 
-/// For how long, if neither seeds nor seconds are given.
+/// Duration in seconds if neither seeds nor seconds are given.
 const SECONDS: u64 = 10;
-/// Seeds whose failures are told before the rest is left.
+/// Number of failing seeds after which the rest is left.
 const FAILURES_MAX: usize = 3;
-/// Seeds that reach all that can be reached; fewer are not blamed for what they leave out.
+/// Number of seeds that reach every feature; fewer are not reported for features they leave out.
 const SEEDS_FOR_ALL: u64 = 5000;
-/// Lines of a ladder that are printed at its begin, and at its end.
+/// Number of ladder lines that are printed at its beginning, and at its end.
 const LADDER_LINES: usize = 30;
 
 /// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// How many seeds [default: one with --seed alone, else as many as there is time for]
+    /// Number of seeds [default: one with --seed alone, else as many as there is time for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// The seed, or the first of them [default: 1]
+    /// First seed [default: 1]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// For how long at most [default: 10, unless seeds are given]
+    /// Longest duration in seconds [default: 10, unless seeds are given]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds: Option<u64>,
 }
 
 thread_local! {
-    /// Where this thread has panicked last.
+    /// Place of this thread's last panic.
     static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stopped = interrupt::flag();
-    // A panic is a finding, which is told as such.
+    // A panic is a finding, and reported as one.
     let usual = panic::take_hook();
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
@@ -90,18 +90,18 @@ impl Arguments {
     }
 }
 
-/// Seeds to be tried, by all processors.
+/// Seeds that all processors try.
 struct Hunt {
     next: AtomicU64,
     last: u64,
     begun: Instant,
     until: Option<Instant>,
-    found: Mutex<Found>,
+    found: Mutex<HuntResults>,
 }
 
-/// What has come of it.
+/// Results of the seeds so far.
 #[derive(Default)]
-struct Found {
+struct HuntResults {
     tried: u64,
     coverage: Coverage,
     broken: Vec<(Broken, String)>,
@@ -117,7 +117,7 @@ impl Hunt {
         });
     }
 
-    /// Try the next seed, if there is one and time for it.
+    /// Tries the next seed, if there is one and time for it.
     fn one(&self) -> ControlFlow<()> {
         let is_late = self.until.is_some_and(|until| Instant::now() >= until);
         let Some(seed) = Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= self.last && !is_late)
@@ -140,7 +140,7 @@ impl Hunt {
     }
 }
 
-fn report(found: &Found, time: Duration) -> String {
+fn report(found: &HuntResults, time: Duration) -> String {
     let mut text = String::new();
     let mut broken: Vec<&(Broken, String)> = found.broken.iter().collect();
     broken.sort_by_key(|(broken, _)| broken.seed);
@@ -166,7 +166,7 @@ fn report(found: &Found, time: Duration) -> String {
     text
 }
 
-/// A failure: how to see it again, how it looks when it is small, and its packets.
+/// Describes a failure: how to see it again, its smallest form, and its packets.
 fn told(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, ladder } = broken;
     let place = if found.kind == Kind::Panic { format!(" ({place})") } else { String::new() };
@@ -176,7 +176,7 @@ fn told(broken: &Broken, place: &str) -> String {
     )
 }
 
-/// The first lines of a ladder and its last, where it is long.
+/// Returns the first and the last lines of a long ladder.
 fn ends(ladder: &str) -> String {
     let lines: Vec<&str> = ladder.lines().collect();
     let left_out = lines.len().saturating_sub(2 * LADDER_LINES);

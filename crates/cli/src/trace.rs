@@ -1,4 +1,4 @@
-//! `phaselink trace`: every packet and activity of one request.
+//! `phaselink trace`: draws every packet and activity of one request.
 
 use std::path::PathBuf;
 
@@ -23,13 +23,13 @@ pub(crate) struct Arguments {
     /// Block size
     #[arg(long, value_name = "BYTES", default_value = "4k")]
     bs: String,
-    /// What is done: read, write, rw, randread, randwrite or randrw
+    /// Operation: read, write, rw, randread, randwrite or randrw
     #[arg(long, default_value = "randread")]
     rw: String,
     /// Requests kept outstanding
     #[arg(long, value_name = "N", default_value = "1")]
     iodepth: String,
-    /// Requests before the one that is drawn
+    /// Number of requests before the one that is drawn
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(..=10_000))]
     skip: u64,
     /// Write a timeline for https://ui.perfetto.dev
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;

@@ -1,4 +1,4 @@
-//! The check, on image after image, by as many workers as there are processors.
+//! Runs the user's check command on image after image, with one worker per processor.
 
 use std::io;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use phaselink_serve::crash::{Image, Timeline};
 use phaselink_serve::device::recording::Recording;
 use phaselink_serve::device::tally::locked;
 
-use super::child::{self, End};
+use super::child::{self, CommandEnd};
 use super::plain::PlainFile;
 use crate::progress::Progress;
 
-/// Images that a worker takes at once: neighbours, which differ by little.
+/// Number of images that a worker takes at once: neighbours, which differ by little.
 const IMAGES: usize = 8;
-/// What is kept of what a check says.
+/// Number of bytes kept of a check's output.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// A recording, and the check of its images.
+/// Recording whose images are checked, with the check command.
 #[derive(Debug)]
 pub(super) struct Checks<'a> {
     pub recording: &'a Recording,
@@ -35,23 +35,23 @@ pub(super) struct Checks<'a> {
     stopped: &'a AtomicBool,
 }
 
-/// How a check has ended, and what it has said first.
+/// Exit status of a check, with the beginning of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub end: End,
+pub(super) struct CheckVerdict {
+    pub end: CommandEnd,
     pub said: String,
 }
 
-/// What a number of checks has found.
+/// Results of a number of checks.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct CheckResults {
     pub tested: usize,
     pub timed_out: usize,
-    /// Images that the check does not like, in their order.
+    /// Images on which the check failed, in their order.
     pub failed: Vec<Image>,
 }
 
-/// One checker, with a file of its own.
+/// Worker that runs checks, with an image file of its own.
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     checks: &'a Checks<'a>,
@@ -60,15 +60,15 @@ pub(super) struct Worker<'a> {
     printed: std::path::PathBuf,
 }
 
-impl Verdict {
-    /// Whether the application has survived.
+impl CheckVerdict {
+    /// Returns true if the check says that the application has survived.
     pub(super) fn is_good(&self) -> bool {
-        self.end == End::Exited(0)
+        self.end == CommandEnd::Exited(0)
     }
 }
 
 impl<'a> Checks<'a> {
-    /// Checks of a recording by this shell command, each within `limit`.
+    /// Creates the checks of a recording by this shell command, each within `limit`.
     pub(super) fn new(
         recording: &'a Recording,
         timeline: &'a Timeline,
@@ -79,7 +79,7 @@ impl<'a> Checks<'a> {
         Checks { recording, timeline, footprint: footprint(recording), command, limit, stopped }
     }
 
-    /// A worker with its files in a new folder.
+    /// Creates a worker with its files in a new folder.
     ///
     /// # Errors
     /// If they cannot be made.
@@ -92,13 +92,13 @@ impl<'a> Checks<'a> {
         Ok(Worker { checks: self, view, image, printed: folder.join("printed") })
     }
 
-    /// Check all images, which are in the order of their cuts, until the user stops it.
+    /// Checks all images, which are in the order of their cuts, until the user stops it.
     ///
     /// # Errors
     /// If an image cannot be written, or the check not run.
-    pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<Findings, Problem> {
+    pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<CheckResults, Problem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
-        let (next, findings) = (AtomicUsize::new(0), Mutex::new(Findings::default()));
+        let (next, findings) = (AtomicUsize::new(0), Mutex::new(CheckResults::default()));
         let work = |number: usize| {
             let mut worker = self.worker(&folder.join(format!("worker-{number}")))?;
             loop {
@@ -106,7 +106,7 @@ impl<'a> Checks<'a> {
                 let Some(taken) = images.get(first..).filter(|rest| !rest.is_empty()) else { return Ok(()) };
                 for image in &taken[..IMAGES.min(taken.len())] {
                     let verdict = worker.check(image)?;
-                    if verdict.end == End::Stopped {
+                    if verdict.end == CommandEnd::Stopped {
                         return Ok(());
                     }
                     locked(&findings).count(image, &verdict);
@@ -125,27 +125,27 @@ impl<'a> Checks<'a> {
     }
 }
 
-impl Findings {
-    fn count(&mut self, image: &Image, verdict: &Verdict) {
+impl CheckResults {
+    fn count(&mut self, image: &Image, verdict: &CheckVerdict) {
         self.tested += 1;
-        self.timed_out += usize::from(verdict.end == End::TimedOut);
+        self.timed_out += usize::from(verdict.end == CommandEnd::TimedOut);
         if !verdict.is_good() {
             self.failed.push(image.clone());
         }
     }
 
-    /// The failure of which the least is missing.
+    /// Returns the failing image with the fewest missing writes.
     pub(super) fn smallest(&self) -> Option<&Image> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
 
 impl Worker<'_> {
-    /// Run the check on an image.
+    /// Runs the check on one image.
     ///
     /// # Errors
     /// If the image cannot be written, or the check not run.
-    pub(super) fn check(&mut self, image: &Image) -> Result<Verdict, Problem> {
+    pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
         let Checks { recording, footprint, command, limit, stopped, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();
@@ -154,7 +154,7 @@ impl Worker<'_> {
             .map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
-    fn run(&self, command: &str, limit: Duration, stopped: &AtomicBool) -> io::Result<Verdict> {
+    fn run(&self, command: &str, limit: Duration, stopped: &AtomicBool) -> io::Result<CheckVerdict> {
         let (output, writer) = io::pipe()?;
         let mut command = child::shell(command);
         command.env("image", &self.image.path).env("file", &self.image.path).env("printed", &self.printed);
@@ -166,7 +166,7 @@ impl Worker<'_> {
         };
         let stopped = || stopped.load(Ordering::Relaxed);
         let end = child::run(&mut command, output, Some(limit), stopped, hear)?;
-        Ok(Verdict { end, said: String::from_utf8_lossy(&said).into() })
+        Ok(CheckVerdict { end, said: String::from_utf8_lossy(&said).into() })
     }
 }
 

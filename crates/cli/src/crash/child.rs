@@ -1,4 +1,4 @@
-//! Shell commands that are listened to, and ended when they take too long.
+//! Shell commands whose output is read, and which are ended when they take too long.
 
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,54 +8,54 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Between two looks at whether the user has stopped us.
+/// Time between two polls of the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a command has ended.
+/// Way in which a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CommandEnd {
     Exited(i32),
-    /// By a signal that somebody else has sent.
+    /// By a signal that another program has sent.
     Killed(i32),
-    /// It took longer than allowed.
+    /// By us, because it took longer than allowed.
     TimedOut,
-    /// The user has stopped us.
+    /// By us, because the user has stopped the crash test.
     Stopped,
 }
 
-impl End {
-    /// In words, after "the check".
+impl CommandEnd {
+    /// Returns the end in words, to follow "the check".
     pub(super) fn words(self) -> String {
         match self {
-            End::Exited(code) => format!("ended with exit code {code}"),
-            End::Killed(signal) => format!("was killed by signal {signal}"),
-            End::TimedOut => String::from("took longer than --timeout allows"),
-            End::Stopped => String::from("was stopped"),
+            CommandEnd::Exited(code) => format!("ended with exit code {code}"),
+            CommandEnd::Killed(signal) => format!("was killed by signal {signal}"),
+            CommandEnd::TimedOut => String::from("took longer than --timeout allows"),
+            CommandEnd::Stopped => String::from("was stopped"),
         }
     }
 }
 
-/// A command for the shell, in a process group of its own.
+/// Creates a shell command in a process group of its own.
 pub(super) fn shell(text: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// Run a command to its end, which comes after `limit` at the latest, or when it is `stopped`, and hand over what comes out of `output` until then.
-/// Whatever of it is left running in its process group is ended, too.
+/// Runs a command until it ends, `limit` is over, or `stopped` returns true, and passes everything that it writes to
+/// `output`. Processes of its group that are still running are ended, too.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If the command cannot be run.
 pub(super) fn run(
     command: &mut Command,
     output: PipeReader,
     limit: Option<Duration>,
     stopped: impl Fn() -> bool,
     mut hear: impl FnMut(&[u8]),
-) -> io::Result<End> {
+) -> io::Result<CommandEnd> {
     let mut child = command.spawn()?;
-    // The command's own ends of the pipe: as long as they are open here, it has no end.
+    // Closes our copies of the pipe's writing ends: while they are open, reading has no end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     rustix::io::ioctl_fionbio(&output, true)?;
     let ended = listen(&mut child, output, limit, stopped, &mut hear);
@@ -67,14 +67,14 @@ pub(super) fn run(
     })
 }
 
-/// Wait for the end; none if it has come by itself.
+/// Reads output until the command must end. Returns the reason; `None` if it has ended by itself.
 fn listen(
     child: &mut Child,
     mut output: PipeReader,
     limit: Option<Duration>,
     stopped: impl Fn() -> bool,
     hear: &mut impl FnMut(&[u8]),
-) -> io::Result<Option<End>> {
+) -> io::Result<Option<CommandEnd>> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let until = limit.map(|limit| Instant::now() + limit);
     let mut is_open = true;
@@ -95,15 +95,16 @@ fn listen(
             return Ok(None);
         }
         if stopped() {
-            return Ok(Some(End::Stopped));
+            return Ok(Some(CommandEnd::Stopped));
         }
         if until.is_some_and(|until| Instant::now() >= until) {
-            return Ok(Some(End::TimedOut));
+            return Ok(Some(CommandEnd::TimedOut));
         }
     }
 }
 
-/// Read what there is now; false at the end. What prints without end is left for the next look.
+/// Reads the output that there is now; returns false at its end. The output of a command that never stops printing is
+/// left for the next call.
 fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bool> {
     let mut piece = [0; 1 << 16];
     for _ in 0..16 {
@@ -118,15 +119,15 @@ fn drain(output: &mut PipeReader, hear: &mut impl FnMut(&[u8])) -> io::Result<bo
     Ok(true)
 }
 
-/// End what is left of a command. The group is still its own: the child has not been waited for.
+/// Ends the remaining processes of a command. The group is still its own: the child has not been waited for.
 fn end_group(child: &Child) {
-    // A group without members is as good as ended.
+    // A group without processes has ended already.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-fn end_of(status: ExitStatus) -> End {
+fn end_of(status: ExitStatus) -> CommandEnd {
     match status.code() {
-        Some(code) => End::Exited(code),
-        None => End::Killed(status.signal().unwrap_or(0)),
+        Some(code) => CommandEnd::Exited(code),
+        None => CommandEnd::Killed(status.signal().unwrap_or(0)),
     }
 }

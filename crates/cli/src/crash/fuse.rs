@@ -1,4 +1,4 @@
-//! The device as a plain file, by nbdfuse: for applications that know no NBD.
+//! Mounts the served drive as a plain file with nbdfuse, for applications that do not speak NBD.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use phaselink_core::problem::Problem;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a mount and its end may take.
+/// Longest time for mounting and for unmounting.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A mounted device. The mount ends with this.
+/// Mounted drive; dropping it unmounts.
 #[derive(Debug)]
 pub(super) struct Mounted {
     child: Child,
@@ -24,7 +24,7 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    /// Mount the export at `uri`, of so many bytes, as a file of a new folder in `parent`.
+    /// Mounts the export at `uri`, of `capacity_bytes`, as a file of a new folder in `parent`.
     ///
     /// # Errors
     /// If nbdfuse is missing, or cannot mount.
@@ -34,7 +34,7 @@ impl Mounted {
         fs::create_dir(&folder).map_err(failed)?;
         let file = folder.join("disk");
         let mut command = Command::new("nbdfuse");
-        // A group of its own: Ctrl-C is for us, who then unmount.
+        // A process group of its own, so that Ctrl-C reaches only us, and we unmount.
         command.arg(&file).arg(uri).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Problem::new(
@@ -65,10 +65,10 @@ impl Mounted {
         Ok(())
     }
 
-    /// Unmount. What the system still holds of the file reaches the device.
+    /// Unmounts the file; cached data of the system is written to the drive.
     ///
     /// # Errors
-    /// If somebody still uses the file.
+    /// If another program still uses the file.
     pub(super) fn finish(mut self) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {
@@ -89,13 +89,13 @@ impl Drop for Mounted {
             return;
         }
         unmount(&self.folder, &["-z"]);
-        // Who does not end when the mount is gone does so now.
+        // nbdfuse normally ends with the mount; end it in any case.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
 }
 
-/// Ask for the end of a mount; whether it has come shows in nbdfuse's.
+/// Starts to unmount. The mount is gone when nbdfuse ends.
 fn unmount(folder: &Path, flags: &[&str]) {
     for program in ["fusermount3", "fusermount"] {
         let mut command = Command::new(program);

@@ -1,4 +1,5 @@
-//! `phaselink crash`: whether an application survives power cuts, at every point and in every legal way.
+//! `phaselink crash`: tests that an application survives power cuts at every point of its writes, with every state that
+//! the drive may leave behind.
 
 mod check;
 mod child;
@@ -31,18 +32,18 @@ use crate::output::claims::{self, Role};
 use crate::output::{self, Target};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes};
-use check::{Checks, Findings, Verdict};
-use record::Wanted;
+use check::{CheckResults, CheckVerdict, Checks};
+use record::RecordingParameters;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
-/// Checks that the search for the smallest failure may take.
+/// Largest number of checks in the search for the smallest failure.
 const SHRINKING_CHECKS_MAX: usize = 200;
-/// What is read of a file: more than any recording has.
+/// Largest number of bytes read of a file: more than any recording has.
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
-/// Blocks of a drive that is not described, as most NVMe drives have them.
+/// Block size of a drive without a description, as most NVMe drives have it.
 const BLOCK_BYTES: u32 = 512;
-/// Blocks smaller than this are lines of a memory.
+/// Block size below which blocks are lines of a memory.
 const BLOCK_BYTES_MIN: u32 = 64;
 
 /// Crash-test an application: record what it writes, then check every state that a power cut may leave behind.
@@ -50,32 +51,33 @@ const BLOCK_BYTES_MIN: u32 = 64;
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("source").args(["run", "replay"]).required(true))]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive, whose block and durability hold [default: blocks of 512 bytes and a volatile
-    /// cache, as a plain NVMe drive]
+    /// Drive file, or name of a shipped drive, that sets block size and durability [default: blocks of 512 bytes and a
+    /// volatile write cache, as a plain NVMe drive]
     #[arg(value_name = "DRIVE", conflicts_with = "replay")]
     drive: Option<String>,
     /// Run this shell command and record what it writes to the drive at $uri (NBD); what it prints is for --check
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
-    /// Run this one first: all that it writes is there in every image
+    /// Run this shell command first; everything that it writes is in every image
     #[arg(long, value_name = "COMMAND", requires = "run")]
     prepare: Option<String>,
-    /// Make the drive a plain file for both, $file; needs nbdfuse
+    /// Give --run and --prepare the drive as a plain file, $file; needs nbdfuse
     #[arg(long, requires = "run")]
     file: bool,
     /// Run this shell command on each image, a plain file at $image; 0 means that the application has survived
     #[arg(long, value_name = "COMMAND")]
     check: String,
-    /// Most images to check; if there are more, they are drawn from every kind
+    /// Largest number of images to check; if there are more, images of every kind are drawn
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     images: u64,
-    /// Longest time that a check may take, in seconds; one that takes longer has failed
+    /// Timeout of a check in seconds; a check that takes longer has failed
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Size of the drive
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size, conflicts_with = "replay")]
     size: u64,
-    /// Longest write that the drive keeps whole or not at all [default: one block, or as recorded]
+    /// Atomic write size: the longest write that a power cut leaves whole or undone [default: one block, or as
+    /// recorded]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     atomic_write: Option<u64>,
     /// Keep the recording in this file [default: in the folder of temporary files, if a check fails]
@@ -84,7 +86,7 @@ pub(crate) struct Arguments {
     /// Check images of an earlier recording
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Check this image alone, as a failure has told it
+    /// Check this image alone, as an earlier failure has named it
     #[arg(long, value_name = "IMAGE", requires = "replay")]
     image: Option<String>,
     /// Seed of everything random
@@ -97,22 +99,22 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// What has been found out about a recording.
-struct Report<'a> {
+/// Results of checking a recording.
+struct CrashReport<'a> {
     recording: &'a Recording,
     timeline: &'a Timeline,
     possible: ImageCount,
-    findings: Findings,
+    findings: CheckResults,
     elapsed: Duration,
     stopped: bool,
-    failure: Option<Smallest>,
+    failure: Option<SmallestFailure>,
 }
 
-/// The smallest image that fails.
-struct Smallest {
+/// Smallest image that fails.
+struct SmallestFailure {
     image: Image,
-    verdict: Verdict,
-    /// How to see it again.
+    verdict: CheckVerdict,
+    /// Command that checks the image again.
     command: String,
 }
 
@@ -121,7 +123,7 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("a size up to {} GiB, as in 64m", CAPACITY_BYTES_MAX >> 30))
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
     let replayed = arguments.replay.as_deref().map(read).transpose()?;
@@ -162,11 +164,14 @@ fn no_folder(error: io::Error) -> Problem {
     Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
 
-/// A check that does not like the image in which nothing is missing would find failures everywhere.
+/// Runs the check on the image in which nothing is missing. A check that fails there would fail everywhere.
+///
+/// # Errors
+/// If the check fails on that image.
 fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
     let whole = Image::whole(checks.recording.events.len());
     let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
-    if verdict.is_good() || verdict.end == child::End::Stopped {
+    if verdict.is_good() || verdict.end == child::CommandEnd::Stopped {
         return Ok(());
     }
     let said = verdict.said.trim_end();
@@ -175,7 +180,7 @@ fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Pr
     Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
 }
 
-/// The recording in a file.
+/// Reads a recording from a file.
 fn read(path: &Path) -> Result<Recording, Problem> {
     claims::note(Role::Input, path);
     let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
@@ -183,7 +188,7 @@ fn read(path: &Path) -> Result<Recording, Problem> {
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
 }
 
-/// The bytes of a file, or enough of them to show that it is no recording: it may be a device without an end.
+/// Reads a file, or enough of it to show that it is no recording: it may be a device without an end.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
     (&mut file).take(format::MAGIC.len() as u64).read_to_end(&mut bytes)?;
@@ -193,7 +198,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Write the recording to the file that is asked for.
+/// Writes the recording to the file of `--record`.
 fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     let (mut file, unfinished) = target.begin()?;
     match file.write_all(&format::encode(recording)) {
@@ -202,7 +207,7 @@ fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
     }
 }
 
-/// Write the recording to a new file that stays.
+/// Writes the recording to a new file that is kept.
 fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
     let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
     let unwritable = |error: io::Error| claims::unwritable(file.path(), &error);
@@ -211,7 +216,7 @@ fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
 }
 
 impl Arguments {
-    fn wanted(&self) -> Result<Wanted<'_>, Problems> {
+    fn wanted(&self) -> Result<RecordingParameters<'_>, Problems> {
         let drive = match &self.drive {
             Some(word) => input::drive(word, &self.flags.resolve()?)?.into_drive(),
             None => self.plain_drive()?,
@@ -225,7 +230,7 @@ impl Arguments {
             let found = format!("{} bytes, which are no whole blocks", self.size);
             return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
         }
-        Ok(Wanted {
+        Ok(RecordingParameters {
             drive,
             capacity_bytes: self.size,
             rules: DurabilityRules { block_bytes, atomic_bytes, durability },
@@ -235,7 +240,7 @@ impl Arguments {
         })
     }
 
-    /// What is asked for of a drive with such blocks.
+    /// Returns the atomic write size of `--atomic-write` on a drive with such blocks.
     fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
         let Some(bytes) = self.atomic_write else { return Ok(None) };
         match u32::try_from(bytes) {
@@ -247,14 +252,14 @@ impl Arguments {
         }
     }
 
-    /// The same recording on a drive that keeps other writes whole, if that is asked for.
+    /// Returns the recording with the atomic write size of `--atomic-write`, if that is given.
     fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
         let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
         Ok(recording)
     }
 
-    /// A drive of which nothing is said. Nor can anything of it be changed.
+    /// Returns the drive that is used if none is named; no key of it can be changed.
     fn plain_drive(&self) -> Result<Drive, Problem> {
         if let Some(text) = self.flags.texts().first() {
             return Err(Problem::new(
@@ -264,7 +269,7 @@ impl Arguments {
                 "a drive before it, by its name or file",
             ));
         }
-        // One is as good as another: only a name is taken from it.
+        // Any shipped drive will do: only its name is used.
         let drive = shipped::names().next().and_then(Drive::shipped);
         drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
     }
@@ -275,13 +280,13 @@ impl Arguments {
         images: &[Image],
         folder: &Path,
         stopped: &AtomicBool,
-    ) -> Result<Report<'a>, Problem> {
+    ) -> Result<CrashReport<'a>, Problem> {
         let (progress, started) = (Progress::of(images.len()), Instant::now());
         let findings = checks.all(images, folder, &progress)?;
         let elapsed = started.elapsed();
         progress.finish();
         let failure = findings.smallest().map(|image| self.smallest(checks, image, folder)).transpose()?;
-        Ok(Report {
+        Ok(CrashReport {
             recording: checks.recording,
             timeline: checks.timeline,
             possible: sample::possible(checks.timeline),
@@ -292,13 +297,13 @@ impl Arguments {
         })
     }
 
-    /// Look for a smaller image that fails, and say how to see it again.
-    fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<Smallest, Problem> {
+    /// Searches for a smaller image that fails. Returns it with the command that checks it again.
+    fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<SmallestFailure, Problem> {
         let mut worker = checks.worker(&folder.join("smallest"))?;
         let (mut verdict, mut problem) = (None, None);
         let mut fails = |image: &Image| match worker.check(image) {
             Ok(found) => {
-                let is_bad = !found.is_good() && found.end != child::End::Stopped;
+                let is_bad = !found.is_good() && found.end != child::CommandEnd::Stopped;
                 if is_bad {
                     verdict = Some(found);
                 }
@@ -313,7 +318,7 @@ impl Arguments {
             Some(_) => image.clone(),
             None => shrink(checks.recording, checks.timeline, image.clone(), SHRINKING_CHECKS_MAX, &mut fails),
         };
-        // What the check says of this one; if it now says something else, that is worth knowing, too.
+        // Runs the check once more on the smallest image: a different verdict is worth knowing, too.
         let verdict_again = worker.check(&image)?;
         if let Some(problem) = problem {
             return Err(problem);
@@ -324,19 +329,19 @@ impl Arguments {
         };
         let name = image.name(checks.recording, checks.timeline);
         let again = self.again(&file, &name, checks.recording.rules);
-        Ok(Smallest { image, verdict: verdict_again, command: again })
+        Ok(SmallestFailure { image, verdict: verdict_again, command: again })
     }
 
-    /// The command that checks an image again.
+    /// Returns the command that checks an image again.
     fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
-        // A recording says itself what its drive keeps whole.
+        // A recording contains the atomic write size of its drive.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();
         let atomic = if is_other { format!(" --atomic-write {}", rules.atomic_bytes) } else { String::new() };
         format!("phaselink crash --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
     }
 
-    fn print(&self, report: &Report<'_>, target: Option<Target>) -> Result<(), Failure> {
+    fn print(&self, report: &CrashReport<'_>, target: Option<Target>) -> Result<(), Failure> {
         let document = || output::headed("crash", text::document(self.seed, report));
         if let Some(target) = target {
             target.write(&output::json_text(&document()))?;
@@ -349,7 +354,7 @@ impl Arguments {
     }
 }
 
-/// A word for the shell.
+/// Returns a word quoted for the shell.
 fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {

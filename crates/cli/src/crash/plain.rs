@@ -1,5 +1,7 @@
-//! A plain file that is one image after another, whatever a check has done to it. What the file holds is known as long as
-//! nobody else writes to it; then an image costs what differs from the one before. Otherwise all else is compared as well.
+//! Plain file that holds one image after another, whatever a check has done to it in between.
+//!
+//! The content of the file is known as long as no other process writes to it; then an image costs only its differences
+//! from the one before. Otherwise everything else is compared as well.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
@@ -15,36 +17,37 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
 
-/// What is compared and written at once: the page of every file system's cache.
+/// Unit of comparing and writing: the page size of every file system's cache.
 const PAGE_BYTES: u64 = 4096;
-/// What is read at once: it stays in a processor's cache until it is compared.
+/// Number of bytes read at a time: they stay in a processor's cache until they are compared.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// File systems that stamp a file when memory which is mapped from it is written: each calls file_update_time of Linux when a
-/// page becomes writable. That of tmpfs does not.
+/// File systems that update a file's timestamps when memory mapped from it is written: each calls file_update_time of
+/// Linux when a page becomes writable. tmpfs does not.
 const STAMPING: [FsWord; 3] =
     [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
 
-/// Seconds and nanoseconds of the last modification, and of the last change, which no program can set.
+/// Seconds and nanoseconds of the last modification, and of the last status change, which no program can set.
 type Stamps = [(i64, i64); 2];
 
-/// The file.
+/// File that holds the images.
 #[derive(Debug)]
 pub(super) struct PlainFile {
     pub path: PathBuf,
     file: File,
-    /// Who else writes to the file; none if the system has no watch left, and then anybody may have.
+    /// Watch on other processes that write to the file; `None` if the system has no watch left, and then any process
+    /// may have written.
     watch: Option<OwnedFd>,
-    /// When it was changed last, if this tells of every change.
+    /// Timestamps of the last change, on file systems where they show every change.
     stamps: Option<Stamps>,
-    /// What the file holds if nobody else has written to it.
+    /// Content of the file if no other process has written to it.
     held: Vec<BlockSource>,
     wanted: Vec<u8>,
     found: Vec<u8>,
 }
 
 impl PlainFile {
-    /// A file of so many blocks of zeros, each of `block_bytes`.
+    /// Creates a file of `blocks` blocks of zeros, each of `block_bytes`.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -56,10 +59,10 @@ impl PlainFile {
         Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
 
-    /// Let the file hold these blocks, all of which are zeros but in `footprint`, and nothing else.
+    /// Makes the file hold these blocks, all of which are zeros except in `footprint`, and nothing else.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(super) fn hold(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
         if !self.is_in_place()? {
             remove(&self.path)?;
@@ -67,33 +70,34 @@ impl PlainFile {
         }
         let was_written = self.was_written()?;
         if was_written && self.file.metadata()?.len() != image.recording.capacity_bytes {
-            // What is cut away here, and what a check has cut away, reads as zeros.
+            // Parts that are cut off here, or that a check has cut off, read as zeros.
             self.file.set_len(image.recording.capacity_bytes)?;
         }
         let written = self.write_differences(image, footprint)?;
         if was_written {
             self.mend(image, footprint, &written)?;
         }
-        // What has just been written is nobody else's.
+        // Consumes the events of our own writes.
         self.was_opened()?;
         self.stamps = stamped(&self.file)?;
         Ok(())
     }
 
-    /// Whether the path still leads to the file: a check may have put another there.
+    /// Returns true if the path still leads to the file: a check may have replaced it.
     fn is_in_place(&self) -> io::Result<bool> {
         let own = self.file.metadata()?;
         let is_own = |found: fs::Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
         Ok(fs::symlink_metadata(&self.path).is_ok_and(is_own))
     }
 
-    /// Whether anybody may have written to the file. Many checks open it to write, as databases do, and then need not.
+    /// Returns true if another process may have written to the file. Many checks open it for writing, as databases do,
+    /// and do not write.
     fn was_written(&self) -> io::Result<bool> {
         Ok(self.was_opened()? && (self.stamps.is_none() || self.stamps != Some(stamps(&self.file)?)))
     }
 
-    /// Whether anybody may have opened the file to write since this was asked last. Whoever maps it is heard of when they close
-    /// it, and so is what a process that is ended leaves open.
+    /// Returns true if another process may have opened the file for writing since the last call. A process that maps
+    /// the file is noticed when it closes it; files left open by a process that ends are noticed, too.
     fn was_opened(&self) -> io::Result<bool> {
         let Some(watch) = &self.watch else { return Ok(true) };
         let (mut events, mut was_opened) = ([0; 4096], false);
@@ -106,7 +110,7 @@ impl PlainFile {
         }
     }
 
-    /// Write what differs from what the file held, in ascending ranges of bytes.
+    /// Writes the differences from the file's content, in ascending ranges of bytes.
     fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
@@ -123,7 +127,8 @@ impl PlainFile {
         Ok(written)
     }
 
-    /// Undo what a check has done to anything but what has been written since: that is read and compared.
+    /// Undoes the writes of a check everywhere except in `written`, the ranges just written: reads and compares the
+    /// file.
     fn mend(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
         rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
@@ -147,7 +152,7 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Give back what a check has written outside of these ranges.
+    /// Deallocates data that a check has written outside of these ranges.
     fn clear_but(&self, kept: &[Range<u64>], capacity_bytes: u64) -> io::Result<()> {
         let starts = std::iter::once(0).chain(kept.iter().map(|range| range.end));
         let ends = kept.iter().map(|range| range.start).chain([capacity_bytes]);
@@ -160,7 +165,7 @@ impl PlainFile {
         Ok(())
     }
 
-    /// The first range of data between two places.
+    /// Returns the first range of data between two offsets.
     fn data(&self, from: u64, to: u64) -> io::Result<Option<Range<u64>>> {
         if from >= to {
             return Ok(None);
@@ -186,8 +191,8 @@ impl PlainFile {
     }
 }
 
-/// Let a file have been modified long ago, so that whatever changes it from now on changes that; nothing where memory that is
-/// mapped can be written without.
+/// Sets the file's modification time to long ago, so that any later change alters it. Returns the timestamps; `None`
+/// where mapped memory can be written without updating them.
 fn stamped(file: &File) -> io::Result<Option<Stamps>> {
     if !STAMPING.contains(&rustix::fs::fstatfs(file)?.f_type) {
         return Ok(None);
@@ -201,14 +206,14 @@ fn stamps(file: &File) -> io::Result<Stamps> {
     Ok([(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())])
 }
 
-/// A watch of everybody who writes to this file.
+/// Creates a watch on all processes that write to this file.
 fn watch(path: &Path) -> io::Result<OwnedFd> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&watch, path, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE)?;
     Ok(watch)
 }
 
-/// Whole pages that have these blocks in them.
+/// Returns the whole pages that contain these blocks.
 fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
     let block_bytes = u64::from(recording.rules.block_bytes);
     let mut pages: Vec<Range<u64>> = Vec::new();
@@ -224,7 +229,7 @@ fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
     pages
 }
 
-/// What of these ranges is not in those; both are in ascending order.
+/// Returns the parts of `ranges` that are not in `written`; both are in ascending order.
 fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut rest = Vec::new();
     for range in ranges {
@@ -240,8 +245,8 @@ fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
     rest
 }
 
-/// Pages that differ, those beside each other together: a write that is part of a large folio of the cache costs as much as
-/// one of all of it.
+/// Returns the pages that differ, neighbours merged: writing a part of a large folio of the cache costs as much as
+/// writing all of it.
 fn changed_pages(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
     let mut changed: Vec<Range<usize>> = Vec::new();
     let page = PAGE_BYTES as usize;
@@ -277,7 +282,7 @@ mod tests {
     const BLOCK: u32 = 500;
     const CAPACITY: usize = 100_000;
 
-    /// A drive of which parts have been written, over and over.
+    /// A recording of a drive whose parts have been written again and again.
     fn recording(values: Range<u8>) -> Recording {
         let write = |value: u8, range: Range<usize>| RecordedRequest {
             kind: RecordedOp::Write(vec![value; range.len()].into()),
@@ -298,7 +303,7 @@ mod tests {
         }
     }
 
-    /// A file, and images that it is to be one after another, with what a check does to each.
+    /// Makes a file hold image after image, with a check that changes it after each.
     fn hold(checks: &[fn(&Path)], is_watched: bool) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
@@ -310,7 +315,7 @@ mod tests {
             file.watch = None;
         }
         for (number, check) in checks.iter().enumerate() {
-            // Some of the cuts are between the parts.
+            // Some of the cuts lie between the parts.
             let shown = view.show(&Image::whole(3 * number + number % 4));
             file.hold(shown, &footprint).unwrap();
             let mut wanted = Vec::new();
@@ -341,13 +346,13 @@ mod tests {
     ];
 
     #[test]
-    fn the_file_holds_each_image_whatever_a_check_has_done_to_the_one_before() {
+    fn file_holds_each_image_whatever_a_check_did_to_the_one_before() {
         hold(&CHECKS, true);
         hold(&CHECKS, false);
     }
 
     #[test]
-    fn a_check_that_opens_the_file_and_writes_nothing_is_told_from_one_that_writes() {
+    fn check_that_opens_without_writing_is_told_from_one_that_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let recording = recording(1..2);
@@ -375,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_writes_to_memory_that_it_maps_is_seen() {
+    fn writes_of_a_check_to_mapped_memory_are_noticed() {
         hold(
             &[
                 |path| {

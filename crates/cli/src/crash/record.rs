@@ -1,4 +1,4 @@
-//! The recording: a drive that is served while a command runs.
+//! Records the writes of an application: serves a drive while the user's command runs.
 
 use std::io::{self, PipeReader};
 use std::path::Path;
@@ -20,15 +20,15 @@ use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
-use super::child::{self, End};
+use super::child::{self, CommandEnd};
 use super::fuse::Mounted;
 
-/// What a recording may hold.
+/// Largest size of a recording.
 pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
-/// What is to be recorded.
+/// Parameters of a recording.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RecordingParameters<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: DurabilityRules,
@@ -37,11 +37,15 @@ pub(super) struct Wanted<'a> {
     pub file: bool,
 }
 
-/// Serve the drive while its commands run, and record what they ask for.
+/// Serves the drive while its commands run, and records their requests.
 ///
 /// # Errors
 /// If something cannot be started, a command fails, or too much is written.
-pub(super) fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) -> Result<Option<Recording>, Problems> {
+pub(super) fn record(
+    wanted: RecordingParameters<'_>,
+    folder: &Path,
+    stopped: &AtomicBool,
+) -> Result<Option<Recording>, Problems> {
     let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
     let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
     let stop = Arc::new(Stop::new().map_err(failed)?);
@@ -51,7 +55,7 @@ pub(super) fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) ->
     let ran = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run());
         let _stop = server.device.stop.at_the_end();
-        // A server that has stopped by itself leaves its clients nothing to wait for.
+        // Clients of a server that has stopped by itself would wait for ever.
         let stopped = || stopped.load(Ordering::Relaxed) || server.device.stop.is_requested();
         let ran = commands(&wanted, &uri.to_string(), folder, &history, &stopped);
         server.device.stop.request();
@@ -66,10 +70,15 @@ pub(super) fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) ->
     Ok(ran?.then_some(recording))
 }
 
-fn server(wanted: &Wanted<'_>, uri: &Uri, history: Arc<History>, stop: Arc<Stop>) -> Result<Server, Problems> {
-    let Wanted { drive, capacity_bytes, rules, .. } = wanted;
+fn server(
+    wanted: &RecordingParameters<'_>,
+    uri: &Uri,
+    history: Arc<History>,
+    stop: Arc<Stop>,
+) -> Result<Server, Problems> {
+    let RecordingParameters { drive, capacity_bytes, rules, .. } = wanted;
     let geometry = Geometry { capacity_bytes: *capacity_bytes, block_bytes: rules.block_bytes };
-    // A file may be written anywhere: what is no whole block becomes one, as in the cache of a host.
+    // A file may be written anywhere: partial blocks become whole ones, as in the page cache of a host.
     let any = Geometry { block_bytes: 1, ..geometry };
     let export = Export { name: String::new(), geometry: any, structured_replies: true };
     let front = Nbd(vec![ExportSocket { listener: Listener::bind(uri)?, export }]);
@@ -94,9 +103,9 @@ fn server(wanted: &Wanted<'_>, uri: &Uri, history: Arc<History>, stop: Arc<Stop>
     })
 }
 
-/// Run both commands; false if the user has stopped them.
+/// Runs both commands; returns false if the user has stopped them.
 fn commands(
-    wanted: &Wanted<'_>,
+    wanted: &RecordingParameters<'_>,
     uri: &str,
     folder: &Path,
     history: &History,
@@ -130,7 +139,7 @@ fn command(text: &str, uri: &str, file: Option<&Path>) -> Command {
     command
 }
 
-/// Run a command and listen to its standard output; false if the user has stopped it.
+/// Runs a command and reads its standard output; returns false if the user has stopped it.
 fn is_done(
     flag: &str,
     mut command: Command,
@@ -141,8 +150,8 @@ fn is_done(
     let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
     command.stdout(Stdio::from(writer));
     match child::run(&mut command, output, None, stopped, hear).map_err(failed)? {
-        End::Exited(0) => Ok(true),
-        End::Stopped => Ok(false),
+        CommandEnd::Exited(0) => Ok(true),
+        CommandEnd::Stopped => Ok(false),
         end => Err(Problem::new(flag, None, format!("the command {}", end.words()), "a command that ends with 0")),
     }
 }

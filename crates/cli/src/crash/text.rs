@@ -1,4 +1,4 @@
-//! What has been found, in words, in a table and as JSON.
+//! Formats the results of a crash test: as text, as a table and as JSON.
 
 use phaselink_core::problem::printable;
 use phaselink_core::report::{Table, units};
@@ -8,18 +8,18 @@ use phaselink_serve::crash::{Image, Loss};
 use phaselink_serve::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
 use serde_json::{Value, json};
 
-use super::{Report, Smallest};
+use super::{CrashReport, SmallestFailure};
 use crate::describe;
 
-/// Requests that are told one by one.
+/// Largest number of requests that are listed one by one.
 const TOLD_MAX: usize = 10;
-/// Lines of a check that are shown.
+/// Largest number of lines shown of a check's output.
 const SAID_LINES_MAX: usize = 12;
-/// Failing images that a document lists.
+/// Largest number of failing images in the JSON document.
 const NAMED_MAX: usize = 100;
 
-/// Everything for people.
-pub(super) fn text(report: &Report<'_>) -> String {
+/// Returns the results as text.
+pub(super) fn text(report: &CrashReport<'_>) -> String {
     let mut text = format!("{}\n\n{}\n", durability(report.recording), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
@@ -28,7 +28,7 @@ pub(super) fn text(report: &Report<'_>) -> String {
     text
 }
 
-/// What the drive keeps.
+/// Describes the durability rules of the drive.
 fn durability(recording: &Recording) -> String {
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (size, block) = (describe::size(recording.capacity_bytes), describe::size(block_bytes.into()));
@@ -46,8 +46,8 @@ fn durability(recording: &Recording) -> String {
     format!("A drive of {size}: {kept}, and {whole}.")
 }
 
-/// Numbers of requests of each kind.
-struct Counts {
+/// Number of requests of each kind.
+struct RequestCounts {
     writes: u64,
     bytes: u64,
     trims: u64,
@@ -56,11 +56,11 @@ struct Counts {
     durable: u64,
 }
 
-fn counts(recording: &Recording) -> Counts {
+fn counts(recording: &Recording) -> RequestCounts {
     let count =
         |is: &dyn Fn(&RecordedOp) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
     let writes = recording.requests.iter().filter(|request| matches!(request.kind, RecordedOp::Write(_)));
-    Counts {
+    RequestCounts {
         writes: count(&|kind| matches!(kind, RecordedOp::Write(_))),
         bytes: writes.map(|request| u64::from(request.bytes)).sum(),
         trims: count(&|kind| *kind == RecordedOp::Trim),
@@ -70,8 +70,8 @@ fn counts(recording: &Recording) -> Counts {
     }
 }
 
-fn table(report: &Report<'_>) -> Table {
-    let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(report.recording);
+fn table(report: &CrashReport<'_>) -> Table {
+    let RequestCounts { writes, bytes, trims, zeroes, flushes, durable } = counts(report.recording);
     let heads = ["writes", "written", "trims", "zeroings", "flushes", "FUA", "epochs", "images", "tested", "failed"];
     let mut table = heads.into_iter().fold(Table::new(), Table::right);
     let possible = match report.possible {
@@ -91,14 +91,14 @@ fn table(report: &Report<'_>) -> Table {
     table
 }
 
-/// How fast it went.
-pub(super) fn rate(report: &Report<'_>) -> String {
+/// Returns the number of tested images and their rate, in words.
+pub(super) fn rate(report: &CrashReport<'_>) -> String {
     let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
     let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
     format!("{} in {}, {rate} a second", describe::counted(tested, "image"), units::quantity(seconds, "s"))
 }
 
-fn conclusion(report: &Report<'_>) -> String {
+fn conclusion(report: &CrashReport<'_>) -> String {
     let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
     let stopped = if report.stopped { "It was stopped before all were tested. " } else { "" };
     let late = match report.findings.timed_out {
@@ -115,8 +115,8 @@ fn conclusion(report: &Report<'_>) -> String {
     }
 }
 
-fn failure(report: &Report<'_>, smallest: &Smallest) -> String {
-    let Smallest { image, verdict, command } = smallest;
+fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
+    let SmallestFailure { image, verdict, command } = smallest;
     let mut text = format!("\nThe smallest failure:\n{}", image_words(report, image));
     let how = match verdict.is_good() {
         true => String::from("The check does not always fail on it: it ends with 0 this time."),
@@ -133,9 +133,9 @@ fn failure(report: &Report<'_>, smallest: &Smallest) -> String {
     text + &format!("\nTo see it again:\n  {command}\n")
 }
 
-/// When the power fails, and what is missing then.
-fn image_words(report: &Report<'_>, image: &Image) -> String {
-    let Report { recording, timeline, .. } = report;
+/// Describes an image: the instant of the power cut, and the writes that are missing.
+fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
+    let CrashReport { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
         None => String::from("before anything has happened"),
         Some(RecordedEvent::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
@@ -170,7 +170,7 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
     text + &format!("  {rest} that had arrived is there.\n")
 }
 
-/// `write 57 (4 KiB at 81920)`.
+/// Describes a request, as in `write 57 (4 KiB at 81920)`.
 fn request(recording: &Recording, place: usize) -> String {
     let request = &recording.requests[place];
     let kind = match request.kind {
@@ -184,10 +184,10 @@ fn request(recording: &Recording, place: usize) -> String {
     format!("request {} ({kind} of {size} at {offset}{durable})", place + 1)
 }
 
-/// Everything for programs.
-pub(super) fn document(seed: u64, report: &Report<'_>) -> Value {
-    let Report { recording, timeline, .. } = report;
-    let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
+/// Returns the results as a JSON document.
+pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
+    let CrashReport { recording, timeline, .. } = report;
+    let RequestCounts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (possible, power) = match report.possible {
         ImageCount::Exact(count) => (Some(count), (count as f64).log10()),

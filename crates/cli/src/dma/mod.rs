@@ -1,4 +1,4 @@
-//! `phaselink dma`: what it takes a device to read and write host memory.
+//! `phaselink dma`: measures the transfers of a simulated device to and from host memory.
 
 mod page;
 mod text;
@@ -24,34 +24,34 @@ pub(crate) struct Arguments {
     /// A device or drive that comes with the program, or the file of one
     #[arg(value_name = "DEVICE", default_value = "nfp6000-gen3-x8")]
     device: String,
-    /// What transfers do: read (from the host), write (to it), both in turns, write-read
+    /// Operation: read (from the host), write (to it), both in turns, or write-read
     #[arg(long, default_value = "read", value_parser = Op::WORDS.to_vec())]
     op: String,
-    /// Sizes of transfers: bytes, several with commas, ranges that double as 8..2048
+    /// Transfer sizes in bytes: a list with commas, or a range that doubles, as in 8..2048
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8..2048", value_parser = sizes)]
     size: Vec<Sizes>,
     /// Part of host memory in which transfers begin at random lines
     #[arg(long, value_name = "BYTES", default_value = "8k", value_parser = window)]
     window: u64,
-    /// Transfers at a time, for bandwidth
+    /// Transfers in flight when bandwidth is measured
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = outstanding())]
     outstanding: u32,
-    /// Transfers that are counted, for each figure
+    /// Transfers that are measured for each figure
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = transfers())]
     transfers: u64,
-    /// Where the host has what is read [default: as the device says]
+    /// State of the data in the host's caches [default: as the device says]
     #[arg(long, value_parser = Cache::WORDS.to_vec())]
     cache: Option<String>,
-    /// On which of the host's nodes memory is [default: as the device says]
+    /// NUMA node of the host's memory [default: as the device says]
     #[arg(long, value_parser = Node::WORDS.to_vec())]
     node: Option<String>,
-    /// Whether the host translates addresses [default: as the device says]
+    /// Address translation by the host's IOMMU [default: as the device says]
     #[arg(long, value_parser = ["on", "off"])]
     iommu: Option<String>,
-    /// By commands of the device itself, without its DMA engine
+    /// Transfer by commands of the device itself, without its DMA engine
     #[arg(long)]
     direct: bool,
-    /// Seed of the places of transfers
+    /// Seed of the transfers' random addresses
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON instead of the table
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     link: Option<String>,
 }
 
-/// Sizes that one part of a list stands for.
+/// Sizes that one part of the list of `--size` stands for.
 #[derive(Clone, Debug)]
 struct Sizes(Vec<u32>);
 
@@ -92,7 +92,7 @@ fn transfers() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=dma::TRANSFERS_MAX)
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let device = arguments.device()?;
     let questions = arguments.questions(&device)?;
@@ -119,14 +119,14 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// The device, with the changes that are asked for.
+    /// Returns the device with the changes of the command line.
     fn device(&self) -> Result<Drive, Problems> {
         let link = self.link.iter().map(|name| format!("link.preset={name}"));
         let texts: Vec<String> = link.chain(self.set.iter().cloned()).collect();
         input::device(&self.device, &input::all(texts.iter().map(|text| Ok(changed(text)?)))?)
     }
 
-    /// A question for each size.
+    /// Returns the question to simulate for each size.
     fn questions(&self, device: &Drive) -> Result<Vec<Question>, Problems> {
         let flags = [("op", Some(&self.op)), ("cache", self.cache.as_ref()), ("node", self.node.as_ref())];
         let flags = flags.into_iter().chain([("iommu", self.iommu.as_ref())]);
@@ -147,7 +147,7 @@ impl Arguments {
     }
 }
 
-/// An override of a section that has a part in transfers.
+/// Parses an override of a section that affects transfers.
 fn changed(text: &str) -> Result<Override, Problem> {
     let section = text.split(['.', '=']).next().unwrap_or_default().trim();
     if text.contains('.') && !SECTIONS.contains(&section) {

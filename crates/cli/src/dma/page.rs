@@ -1,4 +1,4 @@
-//! Transfers as a page, `--report`.
+//! Formats transfers as a page, for `--report`.
 
 use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
@@ -12,16 +12,16 @@ use phaselink_core::results::units;
 use super::text::{asked, table};
 use crate::describe;
 
-/// Sizes in one plot of percentiles: as many as there are colours.
+/// Largest number of sizes in one plot of percentiles: as many as there are colours.
 const SIZES_MAX: usize = 8;
 
-/// One direction of the transfers: of each size those one at a time, and many.
+/// Results of one direction: for each size those with one transfer at a time, and with many.
 struct Direction<'a> {
     name: &'static str,
     sizes: Vec<(u32, &'a DirectionOutcome, &'a DirectionOutcome)>,
 }
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return Page::new(&device.name, &[]).finish() };
     let told = [device.summary.clone(), describe::link(device), asked(&first.question, device)];

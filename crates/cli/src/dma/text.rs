@@ -1,4 +1,4 @@
-//! Transfers as a table.
+//! Formats transfers as a table.
 
 use phaselink_core::config::Placement;
 use phaselink_core::dma::{Measured, Op, Question};
@@ -8,7 +8,7 @@ use phaselink_core::results::in_tables;
 
 use crate::{describe, output};
 
-/// What was asked, and a table with a row for each size.
+/// Returns the question in words, and a table with a row for each size.
 pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let title =
@@ -19,7 +19,7 @@ pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     format!("{lines}\n{}", output::with_bold_head(&table.to_string()))
 }
 
-/// A row for each size and direction.
+/// Returns a table with a row for each size and direction.
 pub(super) fn table(measured: &[Measured]) -> Table {
     let (op, many) = measured.first().map_or((Op::Read, 1), |it| (it.question.op, it.question.outstanding));
     let mut table = Table::new().right("bytes");
@@ -51,7 +51,7 @@ fn shown(ns: Option<f64>) -> String {
     ns.map_or(String::from("-"), |ns| format!("{ns:.1}"))
 }
 
-/// What was asked, in a sentence.
+/// Returns the question in a sentence.
 pub(super) fn asked(question: &Question, device: &Drive) -> String {
     let root_complex = question.applied(device).root_complex;
     let transfers = match question.op {

@@ -1,4 +1,4 @@
-//! `phaselink ecc`: what the code of a sector corrects, and what that means for raw errors and for endurance.
+//! `phaselink ecc`: error rates of the sector code, and the endurance that they allow.
 
 mod text;
 
@@ -15,7 +15,7 @@ const EXAMPLES: &str = include_str!("../../help/ecc.txt");
 
 /// Raw bit error rates of the table.
 const RAW_RATES: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];
-/// Trials of one piece of work: a fraction of a second.
+/// Number of trials in one piece of work: a fraction of a second.
 const PIECE: u64 = 20_000;
 
 /// Decode damaged sectors of nine chips: rates of uncorrectable and wrong sectors, and the endurance they allow.
@@ -36,17 +36,17 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the trials have found.
-struct Findings {
+/// Results of the trials.
+struct EccFindings {
     rates: Vec<(f64, SampledRates)>,
     faults: Vec<(Damage, OutcomeCounts)>,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let codec = SectorCodec::new();
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
-    let findings = Findings {
+    let findings = EccFindings {
         rates: RAW_RATES.par_iter().map(sample).collect(),
         faults: Damage::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
     };
@@ -60,7 +60,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    /// All trials of one kind of damage, on all processors; a piece has a seed of its own.
+    /// Runs all trials of one kind of damage, on all processors; each piece has a seed of its own.
     fn damage(&self, codec: &SectorCodec, fault: Damage) -> OutcomeCounts {
         let pieces = self.inject.div_ceil(PIECE);
         let trials = |piece| PIECE.min(self.inject - piece * PIECE);

@@ -1,4 +1,4 @@
-//! The results as tables and as a document.
+//! Formats the results as tables and as a JSON document.
 
 use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, EnduranceSpread, SpreadFamily, spread_needed};
 use phaselink_core::media::ecc::rates::{self, ProbabilityEstimate};
@@ -7,30 +7,30 @@ use phaselink_core::report::Table;
 use phaselink_core::results::units::grouped;
 use serde_json::{Value, json};
 
-use super::{Arguments, Findings};
+use super::{Arguments, EccFindings};
 
-/// "Better than 10^-16" (PSS, section 1).
+/// Uncorrectable bit error rate of the requirement "better than 10^-16" (PSS, section 1).
 const UBER: f64 = 1e-16;
 
-/// A statement of the PSS paper about how far the code stretches the life of a chip.
-struct Claim {
+/// Statement of the PSS paper about the factor by which the code extends the life of a chip.
+struct PaperStatement {
     words: &'static str,
     first_cycles: f64,
     until_cycles: f64,
 }
 
-/// Section 1, and section 3 a: "several million" and "tens of millions", read as 3 and 30 million.
-const CLAIMS: [Claim; 2] = [
-    Claim { words: "NVMW 2014, section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
-    Claim { words: "NVMW 2014, section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
+/// Statements of sections 1 and 3 a: "several million" and "tens of millions", read as 3 and 30 million.
+const STATEMENTS: [PaperStatement; 2] = [
+    PaperStatement { words: "NVMW 2014, section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
+    PaperStatement { words: "NVMW 2014, section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
 ];
 
-/// Cells watched for the first failure: who counts only these sees the first failure later than a whole chip does.
+/// Numbers of cells among which the first failure is looked for: fewer cells see it later than a whole chip does.
 const WATCHED: [(&str, f64); 3] =
     [("a chip", CELLS_OF_A_CHIP), ("1024 sectors", 1024.0 * 4608.0), ("a sector", 4608.0)];
 
-/// Everything, for people.
-pub(super) fn text(arguments: &Arguments, findings: &Findings) -> String {
+/// Returns the results as text.
+pub(super) fn text(arguments: &Arguments, findings: &EccFindings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
         "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
@@ -51,7 +51,7 @@ pub(super) fn text(arguments: &Arguments, findings: &Findings) -> String {
     )
 }
 
-fn rate_table(findings: &Findings) -> Table {
+fn rate_table(findings: &EccFindings) -> Table {
     let mut table = Table::new().right("raw BER").right("corrected").right("uncorrectable").right("UBER");
     table = table.left("sampled uncorrectable").right("miscorrected").right("decoding ns");
     for (raw, sampled) in &findings.rates {
@@ -74,7 +74,7 @@ fn limits(estimate: &ProbabilityEstimate) -> String {
     format!("{:.2e} ({:.2e} .. {:.2e})", estimate.mean, estimate.low, estimate.high)
 }
 
-fn fault_table(findings: &Findings) -> Table {
+fn fault_table(findings: &EccFindings) -> Table {
     let mut table = Table::new().left("injected").right("corrected").right("reported").right("miscorrected");
     let mut was_within = None;
     for (fault, counts) in &findings.faults {
@@ -88,11 +88,11 @@ fn fault_table(findings: &Findings) -> Table {
     table
 }
 
-/// The spread of endurance that each statement takes.
+/// Returns a table with the spread of endurance that each statement needs.
 fn spread_table() -> Table {
     let mut table = Table::new().left("cycles to the first error, and to UBER 10^-16").left("first error of");
     table = table.right("lognormal sigma").right("Weibull shape");
-    for claim in &CLAIMS {
+    for claim in &STATEMENTS {
         for (place, (watched, cells)) in WATCHED.iter().enumerate() {
             let spread = |family| claim.spread(family, *cells).map_or_else(|| "none".into(), |spread| number(&spread));
             let words = if place == 0 { claim.words } else { "" };
@@ -103,10 +103,10 @@ fn spread_table() -> Table {
     table
 }
 
-/// What each lognormal spread of a whole chip means over the card's life.
+/// Returns a table with the consequences of each lognormal spread of a whole chip over the card's life.
 fn cycle_table() -> Table {
     let mut table = Table::new().right("cycles");
-    let endurances: Vec<Endurance> = CLAIMS.iter().filter_map(Claim::endurance).collect();
+    let endurances: Vec<Endurance> = STATEMENTS.iter().filter_map(PaperStatement::endurance).collect();
     for endurance in &endurances {
         let sigma = number(&endurance.spread);
         table = table.right(format!("raw BER, sigma {sigma}")).right("UBER");
@@ -121,12 +121,12 @@ fn cycle_table() -> Table {
     table
 }
 
-impl Claim {
+impl PaperStatement {
     fn spread(&self, family: SpreadFamily, cells: f64) -> Option<EnduranceSpread> {
         spread_needed(family, cells, self.until_cycles / self.first_cycles, UBER)
     }
 
-    /// The lognormal endurance of a chip that bears it out.
+    /// Returns the lognormal endurance of a chip that agrees with the statement.
     fn endurance(&self) -> Option<Endurance> {
         let spread = self.spread(SpreadFamily::Lognormal, CELLS_OF_A_CHIP)?;
         Some(Endurance { cells: CELLS_OF_A_CHIP, first_cycles: self.first_cycles, spread })
@@ -140,13 +140,13 @@ fn number(spread: &EnduranceSpread) -> String {
     }
 }
 
-/// Below what anyone can observe, a rate is nothing.
+/// Formats a rate; one below what anyone can observe is 0.
 fn scientific(rate: f64) -> String {
     if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
 }
 
-/// Everything, for programs.
-pub(super) fn document(arguments: &Arguments, findings: &Findings) -> Value {
+/// Returns the results as a JSON document.
+pub(super) fn document(arguments: &Arguments, findings: &EccFindings) -> Value {
     let rows = findings.rates.iter().map(|(raw, sampled)| {
         json!({
             "raw_bit_error_rate": raw,
@@ -175,7 +175,7 @@ pub(super) fn document(arguments: &Arguments, findings: &Findings) -> Value {
         "injected": faults.collect::<Vec<_>>(),
         "raw_bit_error_rate_tolerated": rates::tolerated_raw_bit_error_rate(UBER),
         "uncorrectable_bit_error_rate_target": UBER,
-        "endurance": CLAIMS.iter().flat_map(claim_objects).collect::<Vec<_>>(),
+        "endurance": STATEMENTS.iter().flat_map(claim_objects).collect::<Vec<_>>(),
     })
 }
 
@@ -183,7 +183,7 @@ fn interval(estimate: &ProbabilityEstimate) -> Value {
     json!({ "mean": estimate.mean, "low": estimate.low, "high": estimate.high })
 }
 
-fn claim_objects(claim: &Claim) -> impl Iterator<Item = Value> {
+fn claim_objects(claim: &PaperStatement) -> impl Iterator<Item = Value> {
     WATCHED.iter().map(move |(watched, cells)| {
         let sigma = claim.spread(SpreadFamily::Lognormal, *cells).map(|spread| value(&spread));
         let shape = claim.spread(SpreadFamily::Weibull, *cells).map(|spread| value(&spread));

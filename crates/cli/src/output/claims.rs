@@ -1,8 +1,9 @@
-//! No output destroys anything: what a command reads, keeps or listens at is claimed here, and no output goes there.
+//! Protects files against being overwritten: files that a command reads, stores in or listens at are claimed here, and
+//! no output is written there.
 //!
-//! A file is known by its device and inode and by its place in its folder, so that no other path, symbolic link or hard
-//! link to it deceives. Files that no command has named are known by what they hold: a store, or the finished runs of a
-//! sweep, is never overwritten, nor is a file that a running program has locked.
+//! A file is identified by its device and inode and by its place in its folder, so that no other path, symbolic link or
+//! hard link to it deceives. Files that no command has named are recognised by their content: a store, or the finished
+//! runs of a sweep, is never overwritten, nor is a file that a running program has locked.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -15,28 +16,29 @@ use phaselink_core::problem::Problem;
 use phaselink_core::sweep::state;
 use phaselink_serve::device::store;
 
-/// What is allowed where an output is refused.
+/// Paths that are allowed, for error messages about a refused output.
 const ALLOWED: &str = "a path of its own: a new file, an earlier result or a pipe";
-/// What a file is that a sweep keeps.
+/// Description of a sweep's state file, for error messages.
 const RUNS: &str = "the finished runs of a sweep";
-/// Symbolic links that are followed to a file that does not exist yet: as many as Linux follows (path_resolution(7)).
+/// Largest number of symbolic links followed to a file that does not exist yet: as many as Linux follows
+/// (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// What a file is to this command.
+/// Role of a file in this command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Read.
+    /// Input that the command reads.
     Input,
-    /// The bytes of a served drive.
+    /// Store with the bytes of a served drive.
     Store,
-    /// The finished runs of a sweep.
+    /// State file with the finished runs of a sweep.
     Runs,
     Socket,
-    /// Written under this flag.
+    /// Output of the flag of this name.
     Output(&'static str),
 }
 
-/// A file that this command has to do with.
+/// File with its role in this command.
 #[derive(Debug)]
 struct Claim {
     role: Role,
@@ -44,8 +46,8 @@ struct Claim {
     identity: Identity,
 }
 
-/// Which file a path leads to: the file itself, if there is one, and its place in its folder, which a file that is
-/// still to be made has too. Terminals and `/dev/null` have none: they are everybody's.
+/// Identity of the file that a path leads to: the file itself, if there is one, and its place in its folder, which a
+/// file that is still to be made has too. Terminals and `/dev/null` have none: everyone may write there.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Identity {
     file: Option<Inode>,
@@ -55,28 +57,28 @@ struct Identity {
 /// Device and inode.
 type Inode = (u64, u64);
 
-/// A property of the process, so that no command can forget to pass on what it has read.
+/// Claims of this process, kept globally so that no command can forget to pass on what it has read.
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
-/// A file is this to the command, from now on.
+/// Claims a file for a role from now on.
 pub(crate) fn note(role: Role, path: &Path) {
     claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
 }
 
-/// The same, of a file that `flag` is going to change.
+/// Claims a file that `flag` is going to change.
 ///
 /// # Errors
-/// If it is something else to the command already.
+/// If the file has another role in this command already.
 pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     check_claims(flag, path)?;
     note(role, path);
     Ok(())
 }
 
-/// See that nobody has a claim to what `flag` is going to write.
+/// Checks that no claim forbids `flag` to write to a path.
 ///
 /// # Errors
-/// If this command has.
+/// If this command has a claim to the file.
 pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {
@@ -85,7 +87,7 @@ pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     }
 }
 
-/// See that what is at `path` may become what `role` says: be replaced by an output, or written if it is a pipe or a
+/// Checks that the file at `path` may take the role: be replaced by an output, be written if it is a pipe or a
 /// terminal, or take more finished runs.
 ///
 /// # Errors
@@ -110,7 +112,7 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
     }
 }
 
-/// Where a file is, or will be once it is made, with no symbolic link on the way.
+/// Returns the path of a file that exists, or will be made, without symbolic links.
 pub(crate) fn destination(path: &Path) -> PathBuf {
     if let Ok(whole) = fs::canonicalize(path) {
         return whole;
@@ -123,12 +125,12 @@ pub(crate) fn destination(path: &Path) -> PathBuf {
     path
 }
 
-/// The folder that a file is in.
+/// Returns the folder that a file is in.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Why an output cannot be written, as the system says.
+/// Returns the problem of an output that cannot be written, with the system's reason.
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Problem {
     Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }
@@ -141,7 +143,7 @@ fn claims() -> MutexGuard<'static, Vec<Claim>> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What an ordinary file holds that nobody may overwrite.
+/// Returns the description of a file's content that must not be overwritten; `None` if the file may be.
 fn in_file(path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     let mut first = Vec::new();
@@ -158,7 +160,7 @@ fn in_file(path: &Path) -> io::Result<Option<&'static str>> {
 }
 
 impl Claim {
-    /// What this is that an output at `path` would overwrite.
+    /// Describes the claimed file that an output at `path` would overwrite.
     fn words(&self, path: &Path) -> String {
         let what = match self.role {
             Role::Input => "what this command reads",

@@ -1,4 +1,4 @@
-//! What reaches the terminal and files. Styles only where a person looks: never in pipes, never under `NO_COLOR`.
+//! Output to the terminal and to files. Text is styled only on a terminal: never in pipes, never under `NO_COLOR`.
 
 pub(crate) mod claims;
 mod report;
@@ -14,7 +14,7 @@ pub(crate) use report::{Report, ReportFlags};
 pub(crate) use stamp::stamped;
 pub(crate) use target::{Target, Unfinished, create_directory};
 
-/// How a piece of text stands out.
+/// Style that makes a piece of text stand out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Bold,
@@ -32,17 +32,17 @@ impl Style {
     }
 }
 
-/// Print to standard output.
+/// Prints to standard output.
 ///
 /// # Errors
-/// If it does not take the text; a closed pipe is one such error, not a panic.
+/// If it does not accept the text; a closed pipe is one such error, not a panic.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// Print a document, indented, to standard output.
+/// Prints a JSON document, indented, to standard output.
 ///
 /// # Errors
 /// As [`print`].
@@ -50,17 +50,17 @@ pub(crate) fn print_json(document: &Value) -> io::Result<()> {
     print(&json_text(document))
 }
 
-/// A document, indented, with a line end.
+/// Returns a JSON document as text, indented, with a line end.
 pub(crate) fn json_text(document: &Value) -> String {
     format!("{document:#}\n")
 }
 
-/// `text` in a style if standard output is a terminal.
+/// Returns `text` in a style if standard output is a terminal.
 pub(crate) fn styled(text: &str, style: Style) -> String {
     paint(text, style, io::stdout().is_terminal())
 }
 
-/// A table whose head stands out on a terminal.
+/// Returns a table whose head stands out on a terminal.
 pub(crate) fn with_bold_head(table: &str) -> String {
     match table.split_once('\n') {
         Some((head, rest)) => format!("{}\n{rest}", styled(head, Style::Bold)),
@@ -68,12 +68,12 @@ pub(crate) fn with_bold_head(table: &str) -> String {
     }
 }
 
-/// Print errors to standard error, a line each.
+/// Prints errors to standard error, a line each.
 pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     let label = paint("error:", Style::Red, stderr.is_terminal());
     for line in lines {
-        // Nobody is left to be told if standard error is closed.
+        // If standard error is closed, there is nobody left to be told.
         let _ = writeln!(stderr, "{label} {line}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files that `--report DIR` writes: a page to look at, its drawings one by one, and the result that it shows.
+//! Files of `--report DIR`: a page to look at, each of its plots as a file, and the result that it shows.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Target, create_directory, json_text};
 
-/// The flag, the same for every command that has it.
+/// Flag `--report`, shared by every command that has it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportFlags {
     /// Write DIR/index.html, one page with plots, each plot as an SVG file, and DIR/result.json
@@ -17,7 +17,7 @@ pub(crate) struct ReportFlags {
     report: Option<PathBuf>,
 }
 
-/// The files of a report.
+/// Files of a report that are going to be written.
 #[derive(Debug)]
 pub(crate) struct Report {
     directory: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Report {
 }
 
 impl ReportFlags {
-    /// See that the files can be written, if they are asked for.
+    /// Checks that the files of the report can be written, if the flag is given.
     ///
     /// # Errors
     /// As [`Target::create`].

@@ -1,4 +1,4 @@
-//! When something was measured, in the keys that fio has for it.
+//! Date and time of a measurement, in the keys that fio has for it.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +8,8 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_S: u64 = 24 * 60 * 60;
 
-/// A document in fio's shape with `timestamp`, `timestamp_ms` and `time` of now behind its version. Simulated results have
-/// none of them: the same description gives the same bytes at any time.
+/// Adds `timestamp`, `timestamp_ms` and `time` of now behind the version of a document in fio's shape. Simulated
+/// results have none of them: the same description gives the same bytes at any time.
 pub(crate) fn stamped(document: Value) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     at(document, now)
@@ -32,7 +32,7 @@ fn at(document: Value, now: Duration) -> Value {
     Value::Object(stamped)
 }
 
-/// `Mon Nov 23 05:01:43 2026`, as C's asctime has it (C17, 7.27.3.1), in UTC.
+/// Formats a UTC date as C's asctime does (C17, 7.27.3.1): `Mon Nov 23 05:01:43 2026`.
 fn date(seconds: u64) -> String {
     let (day, second) = (seconds / DAY_S, seconds % DAY_S);
     let (mut year, mut rest) = (1970, day);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_stand_behind_the_version() {
+    fn timestamps_follow_the_version() {
         let document = at(json!({ "fio version": "x", "jobs": [] }), Duration::from_millis(1500));
         let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["fio version", "timestamp", "timestamp_ms", "time", "jobs"]);

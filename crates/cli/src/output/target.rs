@@ -11,52 +11,51 @@ use phaselink_core::problem::{Problem, Problems};
 
 use super::claims::{self, Role, unwritable};
 
-/// Files beside one that are left from programs that were killed; more are somebody's mistake.
+/// Largest number of partial files left beside a file by programs that were killed; more are a mistake.
 const PARTIAL_FILES_MAX: usize = 100;
 
-/// A file that a command is going to write, found to be writable before the command does its work, and left alone until
-/// then: a command that fails leaves what was there.
+/// File that a command is going to write. It is found to be writable before the command does its work, and left alone
+/// until then: a command that fails leaves the old file.
 #[derive(Debug)]
 pub(crate) struct Target {
     flag: &'static str,
     path: PathBuf,
-    way: Way,
+    way: WriteMethod,
 }
 
-/// How bytes get there.
+/// Method of writing the file.
 #[derive(Debug)]
-enum Way {
-    /// Under another name in the same folder, and renamed to this when whole.
+enum WriteMethod {
+    /// Under a temporary name in the same folder, and renamed to this path when whole.
     Beside(PathBuf),
-    /// At once: a pipe, a terminal, or what our own standard output leads to.
+    /// Directly: a pipe, a terminal, or the file behind our own standard output.
     Direct(File),
 }
 
-/// A file under way.
+/// File that is being written.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     target: Target,
-    /// Where its bytes are until it is whole, if not in their place already.
+    /// Path of its bytes until the file is whole, if that is another one.
     partial: Option<PathBuf>,
 }
 
 impl Target {
-    /// See that `path` can be written, as `flag` asks for. A file there is not touched.
+    /// Checks that `path` can be written, as `flag` asks. A file there is not touched.
     ///
     /// # Errors
-    /// A problem if it cannot be written, or if that would destroy something: what this command reads, serves or writes
-    /// elsewhere, a store, a socket, a file in use.
+    /// If it cannot be written, or if that would destroy something: a file that this command reads, serves or writes elsewhere, a store, a socket, a file in use.
     pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
         claims::check_claims(flag, path)?;
-        let way = way(flag, path)?;
+        let way = write_method(flag, path)?;
         claims::note(Role::Output(flag), path);
         Ok(Target { flag, path: path.into(), way })
     }
 
-    /// Write all of it.
+    /// Writes the whole text.
     ///
     /// # Errors
-    /// A problem if the disk is full, say; a file that was there is then as it was.
+    /// If the disk is full, for example; a file that was there is then unchanged.
     pub(crate) fn write(self, text: &str) -> Result<(), Problems> {
         let (mut file, unfinished) = self.begin()?;
         match file.write_all(text.as_bytes()) {
@@ -65,14 +64,16 @@ impl Target {
         }
     }
 
-    /// Begin to write: the file that takes the bytes, and what is to be told when they are there.
+    /// Begins to write. Returns the file to write to, and the handle by which it is finished.
     ///
     /// # Errors
-    /// A problem if no file can be made beside.
+    /// If no temporary file can be made.
     pub(crate) fn begin(self) -> Result<(File, Unfinished), Problem> {
         let begun = match &self.way {
-            Way::Direct(file) => file.try_clone().map(|file| (file, None)),
-            Way::Beside(destination) => create_partial(destination).map(|(file, partial)| (file, Some(partial))),
+            WriteMethod::Direct(file) => file.try_clone().map(|file| (file, None)),
+            WriteMethod::Beside(destination) => {
+                create_partial(destination).map(|(file, partial)| (file, Some(partial)))
+            }
         };
         let (file, partial) = begun.map_err(|error| unwritable(&self.path, &error))?;
         Ok((file, Unfinished { target: self, partial }))
@@ -80,13 +81,15 @@ impl Target {
 }
 
 impl Unfinished {
-    /// All bytes are in `file`: let them be in their place.
+    /// Moves the whole file to its place.
     ///
     /// # Errors
-    /// A problem if that cannot be; it says where they are instead.
+    /// If that is not possible; the problem says where the bytes are instead.
     pub(crate) fn finish(self, file: &File) -> Result<(), Problem> {
-        let (Way::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else { return Ok(()) };
-        // What is there may have become something else meanwhile: a store, say.
+        let (WriteMethod::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else {
+            return Ok(());
+        };
+        // The file at the destination may have become something else meanwhile, such as a store.
         let flag = self.target.flag;
         let checked = claims::check_contents(Role::Output(flag), flag, destination);
         checked.map_err(|problem| self.kept_beside(problem))?;
@@ -95,16 +98,16 @@ impl Unfinished {
         renamed.map_err(|error| self.kept_beside(unwritable(&self.target.path, &error)))
     }
 
-    /// The problem of bytes that could not all be written; those that were are of no use.
+    /// Removes the partial file and returns the problem of bytes that could not all be written.
     fn give_up(self, error: &io::Error) -> Problem {
         if let Some(partial) = &self.partial {
-            // Best effort: the error that is told matters more than a file that stays.
+            // Best effort: the original error matters more than a file that stays.
             let _ = fs::remove_file(partial);
         }
         unwritable(&self.target.path, error)
     }
 
-    /// Where the bytes are until they are whole.
+    /// Returns the path of the bytes until the file is whole.
     pub(crate) fn path(&self) -> &Path {
         self.partial.as_deref().unwrap_or(&self.target.path)
     }
@@ -117,29 +120,29 @@ impl Unfinished {
     }
 }
 
-/// Create a directory and those above it.
+/// Creates a directory and those above it.
 ///
 /// # Errors
-/// A problem if that cannot be done.
+/// If that is not possible.
 pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
 }
 
-/// How `path` is to be written, tried as far as that changes nothing.
-fn way(flag: &'static str, path: &Path) -> Result<Way, Problem> {
+/// Returns the way of writing `path`, tried as far as that changes nothing.
+fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem> {
     let failed = |error: io::Error| unwritable(path, &error);
     if let Some(stream) = own_stream(path) {
-        return Ok(Way::Direct(stream));
+        return Ok(WriteMethod::Direct(stream));
     }
     claims::check_contents(Role::Output(flag), flag, path)?;
     let exists = match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => {
-            return OpenOptions::new().write(true).open(path).map(Way::Direct).map_err(failed);
+            return OpenOptions::new().write(true).open(path).map(WriteMethod::Direct).map_err(failed);
         }
         found => found.is_ok(),
     };
     if exists {
-        // A file that may not be written is not replaced either.
+        // A file that is read-only is not replaced either.
         OpenOptions::new().write(true).open(path).map_err(failed)?;
     } else if path.as_os_str().as_bytes().ends_with(b"/") {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
@@ -147,11 +150,11 @@ fn way(flag: &'static str, path: &Path) -> Result<Way, Problem> {
     let destination = claims::destination(path);
     let (_, partial) = create_partial(&destination).map_err(failed)?;
     fs::remove_file(partial).map_err(failed)?;
-    Ok(Way::Beside(destination))
+    Ok(WriteMethod::Beside(destination))
 }
 
-/// Standard output or standard error, if `path` leads there: written by another name, a file behind it would be
-/// replaced, and what else is printed would be lost.
+/// Returns standard output or standard error, if `path` leads there: if it were written by another name, a file behind
+/// it would be replaced, and other output would be lost.
 fn own_stream(path: &Path) -> Option<File> {
     let named = fs::metadata(path).ok()?;
     let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
@@ -159,8 +162,8 @@ fn own_stream(path: &Path) -> Option<File> {
     files.find(|file| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino())))
 }
 
-/// Make a file beside `destination` that nothing else is in: `NAME.partial`, or `NAME.2.partial` and so on where a
-/// program that was killed has left one.
+/// Creates a temporary file beside `destination`: `NAME.partial`, or `NAME.2.partial` and so on where a program that
+/// was killed has left one.
 fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
     let name = destination.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     for number in 1..=PARTIAL_FILES_MAX {
@@ -176,7 +179,7 @@ fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::Error::other("too many files beside it that end in .partial"))
 }
 
-/// Let the file that replaces another belong to whom that belonged, and have its permissions.
+/// Gives the new file the owner and the permissions of the file that it replaces.
 fn keep_permissions(replaced: &Path, file: &File) -> io::Result<()> {
     let Ok(metadata) = fs::metadata(replaced) else { return Ok(()) };
     // Only the superuser may give files away, and only for the superuser does it make a difference.

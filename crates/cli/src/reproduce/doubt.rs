@@ -1,4 +1,5 @@
-//! What the doubt about constants does to the results of a paper: which rows each moves, and how far all together.
+//! Influence of uncertain constants on the results of a paper: the rows that each constant moves, and the intervals of
+//! all together.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +16,10 @@ use rayon::prelude::*;
 use crate::progress::Progress;
 use crate::{input, intervals};
 
-/// Ends of a range to which a constant is moved.
+/// Number of ends of a range that a constant is moved to.
 const ENDS: usize = 2;
 
-/// Move each constant in doubt to the ends of its range, one at a time, and see which rows follow.
+/// Moves each uncertain constant to the ends of its range, one at a time, and notes the rows that change.
 pub(super) fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
     let constants = constants(experiments.runs.iter().map(|run| &run.drive));
     check(experiments)?;
@@ -33,7 +34,7 @@ pub(super) fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result
     Ok(dependence)
 }
 
-/// The rows that move with a constant. Those that one end moves need no run at the other.
+/// Returns the rows that change with a constant. Rows that one end changes are not run at the other.
 fn moved_by<'a>(
     experiments: &'a Experiments,
     outcomes: &[Outcome],
@@ -52,8 +53,8 @@ fn moved_by<'a>(
     Ok(moved)
 }
 
-/// Tell at once, before anything runs, which constants cannot be moved. Runs of one drive are asked together: reading it takes
-/// longer than all else.
+/// Reports at once, before anything runs, the constants that cannot be moved. Runs of one drive are handled together:
+/// reading the drive takes longer than all else.
 pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     let mut alike: Vec<Vec<&Run>> = Vec::new();
     for run in &experiments.runs {
@@ -74,12 +75,12 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     input::all(alike.into_par_iter().map(of_drive).collect::<Vec<_>>()).map(drop)
 }
 
-/// Every constant in doubt that any of the drives has.
+/// Returns every uncertain constant that any of the drives has.
 pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(Cause, String)> {
     drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
 }
 
-/// The override that brings a constant to one end of its range, if this drive has it in doubt.
+/// Returns the override that moves a constant to one end of its range, if it is uncertain in this drive.
 fn to_end(drive: &Drive, cause: Cause, key: &str, end: usize) -> Vec<Override> {
     let doubts = drive.doubts();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
@@ -87,7 +88,7 @@ fn to_end(drive: &Drive, cause: Cause, key: &str, end: usize) -> Vec<Override> {
     ends.into_iter().nth(end).into_iter().collect()
 }
 
-/// Draw all constants at once from their ranges, and give each row the interval in which its value lies.
+/// Draws all constants at once from their ranges, and gives each row the interval of its values.
 pub(super) fn intervals(
     experiments: &Experiments,
     outcomes: &[Outcome],

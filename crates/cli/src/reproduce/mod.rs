@@ -1,4 +1,4 @@
-//! `phaselink reproduce`: published results beside simulated ones.
+//! `phaselink reproduce`: compares published results with simulated ones.
 
 mod doubt;
 mod page;
@@ -54,13 +54,13 @@ pub(crate) struct Arguments {
     depends: Option<Option<PathBuf>>,
 }
 
-/// What has become of the results of a paper.
-pub(crate) struct Judged {
+/// Results of a paper, each with its verdict.
+pub(crate) struct JudgedPaper {
     rows: Vec<Row>,
     figures: Vec<Figure>,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let papers = arguments.papers()?;
     if arguments.list {
@@ -96,7 +96,7 @@ impl Arguments {
         input::all(self.papers.iter().map(|name| papers::find(name)))
     }
 
-    /// What is found out about the doubt in the results of one paper.
+    /// Computes the influence of uncertain constants on the results of one paper, if that is asked for.
     fn doubted(&self, experiments: &mut Experiments, outcomes: &[Outcome]) -> Result<Vec<Row>, Problems> {
         if let Some(directory) = &self.depends {
             let dependence = doubt::measure(experiments, outcomes)?;
@@ -127,8 +127,8 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
     Target::create("--depends", path)?.write(&dependence.to_csv())
 }
 
-/// Run everything that the papers need, on all processors, and judge their results.
-fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Judged>, Problems> {
+/// Runs everything that the papers need, on all processors, and judges the results.
+fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<JudgedPaper>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
         notes::tell(&format!("note: {note}"));
@@ -143,7 +143,7 @@ fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Judged>, Proble
     let judged = papers.iter_mut().map(|paper| {
         let outcomes: Vec<Outcome> = outcomes.by_ref().take(paper.runs.len()).collect();
         let rows = arguments.doubted(paper, &outcomes)?;
-        Ok(Judged { rows, figures: paper.figures(&outcomes) })
+        Ok(JudgedPaper { rows, figures: paper.figures(&outcomes) })
     });
     input::all(judged)
 }

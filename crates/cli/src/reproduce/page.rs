@@ -1,14 +1,14 @@
-//! Judged results as a page, `--report`.
+//! Formats judged results as a page, for `--report`.
 
 use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_core::report::html::{Compared, against};
 use phaselink_core::reproduce::{Kind, Row, Verdict};
 
-use super::Judged;
+use super::JudgedPaper;
 use super::text::{count, is_statement, table, value};
 
-/// The page.
-pub(super) fn page(papers: &[Judged]) -> String {
+/// Returns the page.
+pub(super) fn page(papers: &[JudgedPaper]) -> String {
     let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
     let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]);
     for paper in papers {
@@ -25,7 +25,7 @@ pub(super) fn page(papers: &[Judged]) -> String {
     page.finish()
 }
 
-/// Published numbers, and how far simulated ones are off.
+/// Returns a table of published numbers and the errors of simulated ones.
 fn numbers(rows: &[Row]) -> String {
     let compared: Vec<Compared> = rows.iter().filter_map(compared).collect();
     if compared.is_empty() {

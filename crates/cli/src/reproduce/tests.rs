@@ -11,7 +11,7 @@ fn every_plan_loads_and_its_runs_fit_their_drives() {
 
 #[test]
 #[ignore = "`make depends-check`, after `make depends`, which takes some minutes"]
-fn dependence_is_measured_for_all_constants_that_are_in_doubt() {
+fn dependence_is_measured_for_all_uncertain_constants() {
     for paper in papers::all() {
         let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
         assert!(experiments.is_measured(), "{}: `make depends` measures anew", paper.name);
@@ -19,7 +19,7 @@ fn dependence_is_measured_for_all_constants_that_are_in_doubt() {
 }
 
 #[test]
-fn every_constant_in_doubt_can_be_moved_to_both_ends_of_its_range() {
+fn every_uncertain_constant_can_be_moved_to_both_ends_of_its_range() {
     for paper in papers::all() {
         let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
         if let Err(problems) = doubt::check(&experiments) {

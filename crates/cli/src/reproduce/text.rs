@@ -1,4 +1,4 @@
-//! Judged results as a table, as JSON and as comma-separated values.
+//! Formats judged results as a table, as JSON and as comma-separated values.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use crate::output::{Style, styled, with_bold_head};
 /// Longest description of a quantity in the table.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
-/// The table, the reasons for what is not reproduced, and a count.
+/// Returns the table, the reasons for results that are not reproduced, and a count.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
@@ -33,7 +33,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A line for each paper: numbers of predictions, of results that lean on fitted constants, and of inputs.
+/// Returns a table with a line for each paper: predictions, results that depend on fitted constants, and inputs.
 pub(super) fn summary(rows: &[Row]) -> String {
     let mut table = Table::new().left("source").right("predicted").right("reproduced").right("on fits");
     for column in ["reproduced", "inputs", "fitted constants"] {
@@ -52,12 +52,12 @@ pub(super) fn summary(rows: &[Row]) -> String {
     with_bold_head(&table.to_string())
 }
 
-/// The results of one paper below its name, in Markdown.
+/// Returns the results of one paper in Markdown, to follow its name.
 pub(super) fn markdown(rows: &[Row]) -> String {
     rows.first().map_or(String::new(), |first| format!("## {}\n\n{}\n", first.paper, table(rows).markdown()))
 }
 
-/// How many results came out how: those that no fitted constant moves, those that lean on one, and inputs apart.
+/// Counts results by verdict: those that no fitted constant moves, those that depend on one, and inputs apart.
 pub(super) fn count(rows: &[Row]) -> String {
     let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == Kind::Input);
     let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
@@ -81,7 +81,7 @@ pub(super) fn count(rows: &[Row]) -> String {
     text
 }
 
-/// `12: 9 reproduced, 2 off, 1 unexplained`
+/// Counts verdicts, as in `12: 9 reproduced, 2 off, 1 unexplained`.
 fn verdicts(rows: &[&Row]) -> String {
     let count = |wanted: Verdict| rows.iter().filter(|row| row.verdict == wanted).count();
     let all = [Verdict::Given, Verdict::Reproduced, Verdict::Off, Verdict::Unexplained];
@@ -94,7 +94,7 @@ fn verdicts(rows: &[&Row]) -> String {
     format!("{} ({})", rows.len(), parts.join(", "))
 }
 
-/// A row for each result.
+/// Returns a table with a row for each result.
 pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
@@ -130,7 +130,7 @@ fn counted(number: usize) -> String {
     if number == 0 { String::new() } else { number.to_string() }
 }
 
-/// What the printed digits and words allow: `2`, or `0 to 10` where they allow more on one side.
+/// Returns the deviation that printed digits and words allow: `2`, or `0 to 10` where more is allowed on one side.
 fn allowed(row: &Row) -> String {
     if is_statement(row) || row.kind == Kind::Input {
         return String::new();
@@ -143,7 +143,7 @@ fn allowed(row: &Row) -> String {
     }
 }
 
-/// Both ends, whether the published value lies between them, and the constants that contribute most.
+/// Returns both ends of the interval, if the published value lies between them, and the constants that contribute most.
 fn interval(row: &Row) -> [String; 4] {
     let Some(interval) = &row.interval else { return Default::default() };
     let names: Vec<String> =
@@ -152,12 +152,12 @@ fn interval(row: &Row) -> [String; 4] {
     [number(interval.low), number(interval.high), String::from(place), names.join(", ")]
 }
 
-/// Whether a row states something that holds or does not, rather than a number.
+/// Returns true if a row is a statement that holds or does not, rather than a number.
 pub(super) fn is_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
-/// A number, or whether a statement holds.
+/// Formats a number, or the truth of a statement.
 pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
@@ -166,7 +166,7 @@ pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     }
 }
 
-/// Five significant digits, or all those before the point.
+/// Formats five significant digits, or all digits before the point.
 fn number(value: f64) -> String {
     let magnitude = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = (4 - magnitude).clamp(0, 9) as usize;
@@ -201,7 +201,7 @@ fn shortened(text: &str) -> String {
     format!("{}...", kept.trim_end())
 }
 
-/// On a terminal the rows that are not reproduced stand out.
+/// Highlights the rows that are not reproduced, on a terminal.
 fn coloured(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
     let table = with_bold_head(table);
@@ -230,12 +230,12 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
     text.push('\n');
 }
 
-/// One result as an object.
+/// Returns one result as a JSON object.
 fn object(row: &Row) -> Value {
     serde_json::to_value(row).expect("a row is plain data")
 }
 
-/// All results as lines of comma-separated values, with the keys of [`object`] at their head.
+/// Returns all results as lines of comma-separated values, with the keys of [`object`] at their head.
 pub(super) fn csv(rows: &[Row]) -> String {
     let objects: Vec<Value> = rows.iter().map(object).collect();
     let mut text = String::new();
@@ -249,12 +249,12 @@ pub(super) fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A field, quoted where RFC 4180 wants it.
+/// Formats a field, quoted where RFC 4180 requires it.
 fn cell(value: &Value) -> String {
     quoted(plain(value))
 }
 
-/// A value by itself; what stands in a list is separated by blanks.
+/// Formats a value without quotes; the items of a list are separated by blanks.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

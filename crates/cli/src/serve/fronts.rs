@@ -1,4 +1,4 @@
-//! Flags by which front-ends are asked for: those that [`KINDS`] lists.
+//! Flags of the front-ends that [`KINDS`] lists.
 
 use std::path::PathBuf;
 
@@ -10,28 +10,28 @@ use phaselink_serve::front::{self, Asked, Front, KINDS, Kind, STRICT};
 
 use crate::input;
 
-/// What has been asked of each front-end that was asked for anything.
+/// Options of each front-end that the command line asks for.
 #[derive(Clone, Debug)]
 pub(super) struct FrontFlags(Vec<(&'static Kind, Asked)>);
 
 impl FrontFlags {
-    /// Whether this drive can be served through all of them, with its timing or without.
+    /// Checks that this drive can be served through all of them, with its timing or without.
     pub(super) fn check(&self, drive: &Drive, timing: bool) -> Result<(), Problem> {
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
         front::check(&kinds, drive, timing)
     }
 
-    /// Whether what hosts do is looked at for what their specification leaves undefined.
+    /// Returns true if host behaviour that the specification leaves undefined is reported.
     pub(super) fn is_strict(&self) -> bool {
         self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
     }
 
-    /// Whether any of them sends real interrupts.
+    /// Returns true if any front-end sends real interrupts.
     pub(super) fn send_interrupts(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.sends_interrupts)
     }
 
-    /// Where Unix sockets are going to be. All addresses have been read when this returns.
+    /// Returns the paths of the Unix sockets. All addresses have been parsed when this returns.
     pub(super) fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
         let sockets = self.0.iter().flat_map(|(kind, asked)| {
             asked.addresses.iter().map(|address| (kind.socket)(address).map_err(Problems::from))
@@ -39,7 +39,7 @@ impl FrontFlags {
         Ok(input::all(sockets)?.into_iter().flatten().collect())
     }
 
-    /// Wait for clients.
+    /// Binds all addresses.
     pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Vec<Box<dyn Front>>, Problems> {
         self.0.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry)).collect()
     }

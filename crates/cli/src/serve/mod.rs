@@ -1,4 +1,4 @@
-//! `phaselink serve`: a drive as a real block device, at the modelled speed or as fast as the machine can.
+//! `phaselink serve`: serves a drive as a real block device, at the modelled speed or as fast as possible.
 
 mod fronts;
 mod status;
@@ -45,22 +45,23 @@ pub(crate) struct Arguments {
     /// Keep the bytes in this file, which is made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Answer when the model says, or as soon as possible
+    /// Complete requests at the modelled time, or as soon as possible
     #[arg(long, value_enum, default_value_t = Timing::On)]
     timing: Timing,
     /// Pass idle time asleep once there has been no work for a moment, always looking for work, or always asleep
     #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     wait: Idle,
-    /// Lag of the 99th percentile beyond which the run is not to be trusted, in microseconds
+    /// Largest lag behind the model, at the 99th percentile, of a run that can be trusted, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
     lag_tolerance_us: f64,
-    /// Record what hosts ask for as a trace that `run --trace` and fio replay; it is in FILE.partial until the server ends
+    /// Record the hosts' requests as a trace that `run --trace` and fio replay; the trace is in FILE.partial until the
+    /// server ends
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Answer Prometheus at http://ADDRESS/metrics
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics
     #[arg(long, value_name = "127.0.0.1:PORT")]
     metrics: Option<String>,
-    /// Let `phaselink fault PATH` add, list and clear faults meanwhile, at this socket
+    /// Socket at which `phaselink fault PATH` adds, lists and clears faults while the drive is served
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
     /// Serve while this shell command runs, with the first address in $uri
@@ -69,7 +70,7 @@ pub(crate) struct Arguments {
     /// Print JSON in the shape of fio's at the end instead of tables; with =FILE, write it there as well
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
-    /// Divide queues and connections among so many threads, from 1 to 16; with timing on, the model has one more
+    /// Number of threads that serve queues and connections, from 1 to 16; with timing on, the model runs in one more
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=DEVICE_THREADS_MAX as i64))]
     device_threads: u8,
     /// Seed of everything random
@@ -79,7 +80,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Whether the model is asked.
+/// Decides if completions wait for the modelled time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Timing {
     On,
@@ -97,7 +98,7 @@ fn positive(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|us: &f64| us.is_finite() && *us > 0.0).ok_or(String::from("a number above zero"))
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
@@ -124,15 +125,15 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
-/// The files to write.
-struct Targets {
+/// Files to write.
+struct ServeTargets {
     json: Option<Target>,
     record: Option<Target>,
 }
 
 impl Arguments {
-    /// See that the store and what is to be written are different files, none of which is anything else.
-    fn targets(&self) -> Result<Targets, Problems> {
+    /// Checks that the store and the outputs are different files, and that none of them has another use.
+    fn targets(&self) -> Result<ServeTargets, Problems> {
         if let Some(path) = &self.store {
             claims::claim(Role::Store, "--store", path)?;
         }
@@ -140,13 +141,14 @@ impl Arguments {
             claims::note(Role::Socket, path);
         }
         let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
-        Ok(Targets {
+        Ok(ServeTargets {
             json: create("--json", self.json.as_ref().and_then(Option::as_deref))?,
             record: create("--record", self.record.as_deref())?,
         })
     }
 
-    /// Everything opened and bound, nothing served yet; and the file of the record, if there is one.
+    /// Opens and binds everything; nothing is served yet. Returns the server with the file of the recorded trace, if
+    /// there is one.
     fn server(&self, drive: Drive, record: Option<Target>) -> Result<(Server, Option<Unfinished>), Problems> {
         let geometry = device::geometry(&drive);
         self.fronts.check(&drive, self.timing == Timing::On)?;
@@ -185,9 +187,9 @@ impl Arguments {
         Ok((server, unfinished))
     }
 
-    /// The rules that the drive itself has.
+    /// Returns the fault rules of the drive file.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
-        // Threads that ask a model of another thread's meet no rules.
+        // With a model in another thread, device threads apply no fault rules.
         let is_divided = self.timing == Timing::On && self.device_threads > 1;
         if is_divided && (self.control.is_some() || !drive.faults.is_empty()) {
             let found = format!("faults with --device-threads {} and timing on", self.device_threads);
@@ -248,14 +250,14 @@ impl Arguments {
     }
 }
 
-/// Begin to record. Until the end, the trace is beside the file that is asked for: `FILE.partial`.
+/// Begins to record. Until the end, the trace is beside the requested file: `FILE.partial`.
 fn begin(target: Target) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
     let record = Record::new(file).map_err(|error| claims::unwritable(unfinished.path(), &error))?;
     Ok((Arc::new(record), unfinished))
 }
 
-/// Let the trace take the place that is asked for. What there is of one that could not be written whole stays beside it.
+/// Moves the trace to the requested path. A trace that could not be written whole stays beside it.
 fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     match record.finish() {
         Ok(file) => unfinished.finish(&file),
@@ -263,12 +265,12 @@ fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
     }
 }
 
-/// Where clients find the drive.
+/// Returns the addresses at which clients find the drive.
 fn addresses(server: &Server) -> impl Iterator<Item = String> {
     server.fronts.iter().flat_map(|front| front.addresses())
 }
 
-/// Say on standard error what is served, once connections are taken.
+/// Prints on standard error what is served, once connections are accepted.
 fn announce(server: &Server) -> io::Result<()> {
     let Device { drive, store, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
@@ -286,7 +288,7 @@ fn announce(server: &Server) -> io::Result<()> {
     Ok(())
 }
 
-/// Threads that look for work disturb each other where they share a processor.
+/// Warns if there are more polling threads than processors: they disturb each other.
 fn note_processors(server: &Server) {
     let wanted = server.device_threads + usize::from(server.timing && server.device_threads > 1);
     let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -299,7 +301,7 @@ fn note_processors(server: &Server) {
     }
 }
 
-/// Run a shell command, and stop the server when it is done; whether it has worked.
+/// Runs a shell command, and stops the server when the command ends. Returns true if the command succeeded.
 fn run_command(text: &str, uri: &str, stop: &Stop) -> bool {
     let ran = process::Command::new("sh").args(["-c", text]).env("uri", uri).status();
     stop.request();

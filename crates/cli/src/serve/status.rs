@@ -1,4 +1,4 @@
-//! The line that shows what is going on, for people at a terminal.
+//! Status line of a running server, for people at a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::thread;
@@ -9,11 +9,11 @@ use phaselink_core::results::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
 
-/// Between two looks at the sign to stop, and between two lines.
+/// Time between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(1);
 
-/// Renew the line every second until the device is told to stop. Nothing is drawn where output is piped.
+/// Renews the line every second until the device is told to stop. Nothing is drawn where output is piped.
 pub(super) fn show(device: &Device) {
     if !(io::stdout().is_terminal() && io::stderr().is_terminal()) {
         return;
@@ -31,11 +31,11 @@ pub(super) fn show(device: &Device) {
 }
 
 fn draw(text: &str) {
-    // A terminal that has gone misses nothing.
+    // Errors of a terminal that has gone are ignored.
     let _ = write!(io::stderr(), "\r\x1b[K{text}");
 }
 
-/// Rates of the last second, latencies since the start.
+/// Formats the rates of the last second and the latencies since the start.
 fn line(before: &Tally, now: &Tally, seconds: f64) -> String {
     let rate = |count: &dyn Fn(&Tally) -> u64| count(now).saturating_sub(count(before)) as f64 / seconds;
     let iops = rate(&|tally| tally.read.ios + tally.write.ios).round();
@@ -59,7 +59,7 @@ mod tests {
     use phaselink_core::time::Span;
 
     #[test]
-    fn rates_are_of_the_last_interval_and_the_lag_is_shown_where_there_is_one() {
+    fn rates_cover_the_last_interval_and_the_lag_is_shown_if_there_is_one() {
         let (before, mut now) = (Tally::default(), Tally::default());
         (0..500).for_each(|_| now.read.count(4096, Span::from_us(7)));
         assert_eq!(line(&before, &now, 0.5), "1.00 k IOPS, 4.10 MB/s, latency p50 7.00 us p99 7.00 us");

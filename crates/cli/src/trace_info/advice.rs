@@ -1,29 +1,29 @@
-//! How a trace is replayed: the command, and what to know before.
+//! Advice on replaying a trace: the command, and what to know before.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
 use phaselink_core::workload::trace::{Format, Info};
 
-/// Requests under way by default in a replay.
+/// Default number of requests in flight in a replay.
 const IODEPTH_DEFAULT: u64 = 32;
 const MIB: u64 = 1 << 20;
 
-/// How a trace is replayed.
+/// Advice on replaying a trace.
 pub(super) struct Advice {
-    /// None if no drive takes it.
+    /// Command that replays the trace; `None` if no drive accepts it.
     pub command: Option<String>,
     pub notes: Vec<String>,
 }
 
-/// The command that replays a trace at this path, and what to know before.
+/// Returns the command that replays a trace at this path, and what to know before.
 pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     let fits = |drive: &Drive| {
         let limits = drive.limits();
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
         all.is_multiple_of(limits.block_bytes.into()) && writes.is_multiple_of(limits.write_block_bytes.into())
     };
-    // The usual drive, as long as it takes the trace's sizes.
+    // The default drive, if it accepts the trace's sizes.
     let drive = std::iter::once(shipped::usual()).chain(shipped::names()).filter_map(Drive::shipped).find(fits);
     let command = drive.map(|drive| command(info, path, forced, &drive));
     Advice { command, notes: notes(info) }
@@ -60,7 +60,7 @@ fn notes(info: &Info) -> Vec<String> {
     notes
 }
 
-/// A word as a shell takes it.
+/// Returns a word quoted for the shell.
 fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./,:+=@%".contains(character);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_a_shell_would_take_apart_are_quoted() {
+    fn words_that_a_shell_would_split_are_quoted() {
         assert_eq!(
             ["a/b.csv", "8,16", "a b", "it's", ""].map(quoted),
             ["a/b.csv", "8,16", "'a b'", r"'it'\''s'", "''"]

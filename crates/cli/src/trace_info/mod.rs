@@ -1,4 +1,4 @@
-//! `phaselink trace-info`: what a block trace holds, and how to replay it.
+//! `phaselink trace-info`: describes a block trace, and how to replay it.
 
 mod advice;
 mod json;
@@ -13,14 +13,14 @@ use crate::{output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
 
-/// Say what a block trace holds: requests, rate, sizes, footprint; and how to replay it.
+/// Describe a block trace: requests, rate, sizes, footprint, and how to replay it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Block trace, of any format that run --trace reads; also .gz and .zst
     #[arg(value_name = "FILE")]
     file: String,
-    /// Device that the figures are of [default: all]
+    /// Device whose requests are counted [default: all]
     #[arg(long, value_name = "ID")]
     trace_device: Option<String>,
     /// Format of the trace [default: as its content tells]
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Run the command.
+/// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let format = arguments.trace_format.as_deref().and_then(Format::named);
     let selection = Selection { device: arguments.trace_device.clone(), format };

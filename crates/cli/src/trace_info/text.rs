@@ -1,4 +1,4 @@
-//! What a trace holds, in lines.
+//! Formats the content of a trace as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use phaselink_core::workload::trace::{Footprint, Info};
 use super::advice::Advice;
 use crate::describe::{counted, size, wrapped};
 
-/// Devices and sizes that are listed.
+/// Largest number of devices and sizes that are listed.
 const LISTED: usize = 5;
-/// What lines after the first of a value start with.
+/// Indentation of the second and later lines of a value.
 const INDENT: &str = "             ";
 
-/// The whole text.
+/// Returns the text.
 pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
@@ -120,7 +120,7 @@ fn alignment(info: &Info) -> String {
 fn footprint(info: &Info) -> String {
     let Footprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
     let about = if is_exact { "" } else { "~" };
-    // An estimate may be more than there is.
+    // An estimate may be larger than the trace's extent.
     let most = if info.devices.len() == 1 { info.summary.end_bytes.div_ceil(4096) } else { u64::MAX };
     let [blocks, read_blocks, written_blocks] = [blocks, read_blocks, written_blocks].map(|blocks| blocks.min(most));
     let [all, read, written] =

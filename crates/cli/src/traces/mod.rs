@@ -1,4 +1,4 @@
-//! Block traces: which files one has, how they are opened, and whether they stayed as they were.
+//! Block traces: finds and opens their files, and checks that they have not changed during a run.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ mod unpack;
 /// Traces that are read from their files during runs.
 static STREAMED: Mutex<Vec<Requests>> = Mutex::new(Vec::new());
 
-/// A block trace, which its files are read for once; long ones are read again for each replay.
+/// Reads a block trace once through; long ones are read again for each replay.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the trace.
 pub(crate) fn read(wanted: &Wanted) -> Result<Trace, Problems> {
     let trace = trace::read(&files(&wanted.path), &wanted.selection)?;
     if trace.requests.are_streamed() {
@@ -29,19 +29,19 @@ pub(crate) fn read(wanted: &Wanted) -> Result<Trace, Problems> {
     Ok(trace)
 }
 
-/// What went wrong with traces that could not be read again.
+/// Returns the problems of traces that could not be read again.
 pub(crate) fn failures() -> Problems {
     let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
     Problems(streamed.iter().filter_map(|requests| requests.failure().cloned()).collect())
 }
 
-/// How a command ends if one of its traces could not be read again.
+/// Returns the ending of a command, or the problems of its traces that could not be read again.
 pub(crate) fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
     ending.and_then(|ending| Ok(failures().or(ending)?))
 }
 
-/// The files of a trace: the one that is named, or those that blktrace wrote, one for each processor, if their common
-/// beginning is (`sda` for `sda.blktrace.0`, `sda.blktrace.1` …).
+/// Returns the files of a trace: the named one, or those that blktrace wrote, one for each processor, if their common
+/// beginning is named (`sda` for `sda.blktrace.0`, `sda.blktrace.1` …).
 pub(crate) fn files(path: &str) -> Vec<File> {
     if Path::new(path).exists() {
         if let Some(device) = device_of(path) {
@@ -55,7 +55,7 @@ pub(crate) fn files(path: &str) -> Vec<File> {
         return vec![file(path.into())];
     }
     let found = of_processors(path.strip_suffix(".blktrace").unwrap_or(path));
-    // What does not exist is told by opening it.
+    // Opening the file will report that it does not exist.
     if found.is_empty() { vec![file(path.into())] } else { found.into_iter().map(file).collect() }
 }
 
@@ -69,7 +69,7 @@ fn file(path: String) -> File {
     if is_lasting { File::lasting(path, open) } else { File::passing(path, open) }
 }
 
-/// The files of blktrace that start so, in the order of their processors.
+/// Returns the files of blktrace with this beginning, in the order of their processors.
 fn of_processors(device: &str) -> Vec<String> {
     let path = Path::new(device);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -87,7 +87,7 @@ fn of_processors(device: &str) -> Vec<String> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// What stands before `.blktrace.` and the number of a processor.
+/// Returns the part of a path before `.blktrace.` and the number of a processor.
 fn device_of(path: &str) -> Option<&str> {
     processor_of(path)?;
     path.rsplit_once(".blktrace.").map(|(device, _)| device)

@@ -1,4 +1,4 @@
-//! The bytes of a file as they were before gzip or zstd packed them, a piece at a time.
+//! Reads files, unpacked if gzip or zstd packed them, a piece at a time.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,16 +10,16 @@ use phaselink_core::workload::trace::Pieces;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// What is read and unpacked at a time.
+/// Number of bytes that are read and unpacked at a time.
 const PIECE_BYTES: usize = 256 << 10;
-/// Longest text from a pipe or a device, which cannot be read again and has to be kept.
+/// Largest size of a text from a pipe or a device, which cannot be read again and has to be kept.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 
-/// The first bytes of what each of them packs (RFC 1952, section 2.3.1; RFC 8878, section 3.1.1).
+/// First bytes of gzip and zstd files (RFC 1952, section 2.3.1; RFC 8878, section 3.1.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The bytes of a file, unpacked if its first ones say that it is packed.
+/// Returns the bytes of a file, unpacked if its first ones say that it is packed.
 ///
 /// # Errors
 /// If it cannot be opened.
@@ -40,7 +40,7 @@ pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
 struct Unpacked {
     path: String,
     reader: Box<dyn Read + Send + Sync>,
-    /// Bytes that may still come.
+    /// Number of bytes that may still come.
     left: u64,
     is_over: bool,
 }
@@ -73,7 +73,7 @@ impl Iterator for Unpacked {
     }
 }
 
-/// All frames of a zstd file, one after the other.
+/// Reader of all frames of a zstd file, one after the other.
 struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
@@ -85,7 +85,7 @@ impl<R: BufRead> Zstd<R> {
         Zstd { source, decoder: FrameDecoder::new(), is_in_frame: false }
     }
 
-    /// Starts the next frame; false at the end of the file.
+    /// Starts the next frame; returns false at the end of the file.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
@@ -105,7 +105,7 @@ impl<R: BufRead> Zstd<R> {
         Ok(false)
     }
 
-    /// Ends a frame, whose checksum, if it has one, has to be right.
+    /// Ends a frame. Its checksum, if it has one, has to be right.
     fn end(&mut self) -> io::Result<()> {
         self.is_in_frame = false;
         let written = self.decoder.get_checksum_from_data();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_out_as_they_were_packed_or_not_and_in_several_parts() {
+    fn packed_and_plain_files_in_several_parts_are_read_unpacked() {
         let text = text();
         let twice = text.repeat(2);
         let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..], &zstd(&text)].concat();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_does_harm() {
+    fn damaged_files_cause_no_panic() {
         let text = &text()[..5000];
         for (is_zstd, packed) in [(false, gzip(text)), (true, zstd(text))] {
             for (place, bit) in (0..packed.len()).flat_map(|place| [0, 3, 7].map(|bit| (place, bit))) {
@@ -196,14 +196,14 @@ mod tests {
                     false => Box::new(MultiGzDecoder::new(&damaged[..])),
                 };
                 let mut unpacked = Vec::new();
-                // It ends, with an error or with bytes, and does not panic.
+                // Reading ends, with an error or with bytes, and does not panic.
                 let _ = reader.by_ref().take(1 << 20).read_to_end(&mut unpacked);
             }
         }
     }
 
     #[test]
-    fn what_is_cut_short_or_damaged_is_no_end_of_a_file() {
+    fn truncated_or_damaged_file_is_an_error_and_not_an_end() {
         let text = text();
         for (name, packed) in [("gz", gzip(&text)), ("zst", zstd(&text))] {
             let cut = unpacked(&format!("cut-{name}"), &packed[..packed.len() - 9]);
