@@ -15,10 +15,16 @@ pub const CELLS_OF_A_CHIP: f64 = (1u64 << 27) as f64;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EnduranceSpread {
     /// Normal distribution.
-    Lognormal { deviation: f64 },
+    Lognormal {
+        /// Standard deviation of the natural logarithm of the endurance.
+        deviation: f64,
+    },
     /// Weibull distribution, that of the weakest of many parts: 1 - exp(-(n / scale)^shape) of the cells are worn after
     /// n cycles.
-    Weibull { shape: f64 },
+    Weibull {
+        /// Exponent of the distribution: the larger, the smaller the spread.
+        shape: f64,
+    },
 }
 
 /// Kind of [`EnduranceSpread`].

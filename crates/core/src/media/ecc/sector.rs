@@ -38,9 +38,15 @@ pub enum DecodeVerdict {
     /// The chips hold a codeword.
     Clean,
     /// Wrong bits were flipped, and the chips hold a codeword now.
-    Corrected { bits: usize },
+    Corrected {
+        /// Number of bits that were flipped.
+        bits: usize,
+    },
     /// The chip that is known to have failed was computed from the others. Nothing is left to check the others with.
-    Restored { chip: usize },
+    Restored {
+        /// Number of the chip.
+        chip: usize,
+    },
     /// There is no codeword near. The chips are as they were read.
     Uncorrectable,
 }
