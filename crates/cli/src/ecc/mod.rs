@@ -4,7 +4,7 @@ mod text;
 
 use clap::Args;
 use phaselink_core::media::ecc::rates::{self, SampledRates};
-use phaselink_core::media::ecc::{Damage, OutcomeCounts, SectorCodec, inject};
+use phaselink_core::media::ecc::{OutcomeCounts, SectorCodec, SectorDamage, inject};
 use phaselink_core::random::mix;
 use rayon::prelude::*;
 
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 /// Results of the trials.
 struct EccFindings {
     rates: Vec<(f64, SampledRates)>,
-    faults: Vec<(Damage, OutcomeCounts)>,
+    faults: Vec<(SectorDamage, OutcomeCounts)>,
 }
 
 /// Runs the command.
@@ -48,7 +48,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
     let findings = EccFindings {
         rates: RAW_RATES.par_iter().map(sample).collect(),
-        faults: Damage::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
+        faults: SectorDamage::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
     };
     match arguments.json {
         true => output::print_json(&output::headed("ecc", text::document(arguments, &findings)))?,
@@ -61,7 +61,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 
 impl Arguments {
     /// Runs all trials of one kind of damage, on all processors; each piece has a seed of its own.
-    fn damage(&self, codec: &SectorCodec, fault: Damage) -> OutcomeCounts {
+    fn damage(&self, codec: &SectorCodec, fault: SectorDamage) -> OutcomeCounts {
         let pieces = self.inject.div_ceil(PIECE);
         let trials = |piece| PIECE.min(self.inject - piece * PIECE);
         let run = |piece: u64| inject(codec, fault, trials(piece), mix(self.seed) ^ piece);

@@ -7,7 +7,7 @@ use crate::tlp::Packet;
 
 /// Burst between its sender and its receiver.
 #[derive(Clone, Debug, Default)]
-pub struct Burst {
+pub struct PacketBurst {
     /// Description of the packets.
     pub packet: Packet,
     /// Number of this burst in the order of sending.
@@ -36,7 +36,7 @@ pub struct Burst {
     pub(super) posted_until: Time,
 }
 
-impl Burst {
+impl PacketBurst {
     /// Returns the number of this burst in the order of sending.
     pub fn serial(&self) -> u64 {
         self.serial

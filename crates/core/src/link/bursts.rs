@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::Burst;
+use super::PacketBurst;
 use crate::memory::HostMemory;
 use crate::numbers::index;
 use crate::table::Table;
@@ -11,22 +11,22 @@ use crate::tlp::{PacketId, Payload};
 /// Bursts in flight, indexed by [`PacketId`].
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
-    table: Table<Burst>,
+    table: Table<PacketBurst>,
     /// Payload of each burst, kept apart because the bytes of few bursts matter.
     payloads: Vec<Payload>,
 }
 
 impl Index<PacketId> for Bursts {
-    type Output = Burst;
+    type Output = PacketBurst;
     #[inline(always)]
-    fn index(&self, id: PacketId) -> &Burst {
+    fn index(&self, id: PacketId) -> &PacketBurst {
         &self.table[index(id)]
     }
 }
 
 impl IndexMut<PacketId> for Bursts {
     #[inline(always)]
-    fn index_mut(&mut self, id: PacketId) -> &mut Burst {
+    fn index_mut(&mut self, id: PacketId) -> &mut PacketBurst {
         &mut self.table[index(id)]
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 
 use super::Arrival;
-use super::burst::Burst;
+use super::burst::PacketBurst;
 use super::bursts::Bursts;
 use super::credits::{CreditReturns, Credits, data_credits};
 use super::delivery::Delivery;
@@ -359,7 +359,7 @@ impl DataLink {
 
     /// Initialises a burst: gives it its number, its class, and its sizes and times on the wire.
     #[inline]
-    fn initialise(&mut self, flight: &mut Burst) {
+    fn initialise(&mut self, flight: &mut PacketBurst) {
         self.serial += 1;
         flight.serial = self.serial;
         flight.class = class_of(flight.packet.kind);
@@ -436,7 +436,7 @@ impl DataLink {
 
     /// Returns how many of a burst's remaining packets credits allow to go now.
     #[inline]
-    fn sendable_packets(&mut self, now: Time, flight: &Burst) -> u32 {
+    fn sendable_packets(&mut self, now: Time, flight: &PacketBurst) -> u32 {
         let left = flight.measure.count - flight.sent;
         match self.credits(flight.packet.direction, flight.class) {
             Some(credits) => credits.sendable(now, left, flight.measure.data_credits, flight.measure.each),
@@ -543,8 +543,8 @@ impl DataLink {
 
     /// Counts packets that have arrived, and adds their acknowledgements to what the other wire owes.
     #[inline]
-    fn account(&mut self, arrival: Arrival, flight: &Burst) {
-        let Burst { packet, measure, .. } = flight;
+    fn account(&mut self, arrival: Arrival, flight: &PacketBurst) {
+        let PacketBurst { packet, measure, .. } = flight;
         match arrival.count == measure.count {
             true => self.count(packet, arrival.count, &measure.whole),
             false => self.count_one(arrival, flight),
@@ -553,7 +553,7 @@ impl DataLink {
 
     /// Counts one packet of a burst whose packets arrive one by one.
     #[inline(never)]
-    fn count_one(&mut self, arrival: Arrival, flight: &Burst) {
+    fn count_one(&mut self, arrival: Arrival, flight: &PacketBurst) {
         let is_last = arrival.first + arrival.count == flight.measure.count;
         self.count(&flight.packet, arrival.count, &flight.measure.packet_load(is_last));
     }
@@ -576,7 +576,7 @@ impl DataLink {
 
     /// Charges the journey of a data burst, which is over, to its request: wire time, propagation, and the rest as
     /// waiting.
-    fn charge(&self, now: Time, flight: &Burst, requests: &mut Requests) {
+    fn charge(&self, now: Time, flight: &PacketBurst, requests: &mut Requests) {
         let Some(request) = flight.packet.request else { return };
         let wire_time = flight.wire_time();
         let ledger = &mut requests[request].ledger;
@@ -605,7 +605,7 @@ fn dllp_bytes(acknowledging: Span, rate: &WireRate) -> u64 {
 }
 
 /// Returns the bits of one full packet of a burst.
-fn packet_bits(flight: &Burst) -> u64 {
+fn packet_bits(flight: &PacketBurst) -> u64 {
     u64::from(flight.measure.payload_each + flight.measure.header) * 8
 }
 

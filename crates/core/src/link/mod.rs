@@ -35,7 +35,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, PacketId, Token};
 use attachments::Attachments;
-pub use burst::Burst;
+pub use burst::PacketBurst;
 pub use bursts::Bursts;
 use data_link::DataLink;
 use dma::LinkParts;

@@ -8,12 +8,12 @@ use crate::random::Random;
 
 /// Number of a sector's bits in one chip.
 const CHIP_BITS: usize = CHIP_BYTES * 8;
-/// Largest number of wrong bits of [`Damage::TooManyBits`]: three times what is corrected.
+/// Largest number of wrong bits of [`SectorDamage::TooManyBits`]: three times what is corrected.
 const WRONG_BITS_MAX: usize = 3 * CORRECTED_BITS;
 
 /// Kind of damage to a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Damage {
+pub enum SectorDamage {
     /// Wrong bits anywhere, at most as many as are corrected.
     Bits,
     /// Wrong bits in one chip, at most as many as are corrected.
@@ -54,35 +54,35 @@ pub struct OutcomeCounts {
     pub miscorrected: u64,
 }
 
-impl Damage {
+impl SectorDamage {
     /// All kinds of damage, those that the code corrects first.
-    pub const ALL: [Damage; 8] = [
-        Damage::Bits,
-        Damage::BitsOfOneChip,
-        Damage::FailedChip,
-        Damage::TooManyBits,
-        Damage::UnnoticedFailedChip,
-        Damage::OtherAddress,
-        Damage::FailedChipAndBits,
-        Damage::SecondFailedChip,
+    pub const ALL: [SectorDamage; 8] = [
+        SectorDamage::Bits,
+        SectorDamage::BitsOfOneChip,
+        SectorDamage::FailedChip,
+        SectorDamage::TooManyBits,
+        SectorDamage::UnnoticedFailedChip,
+        SectorDamage::OtherAddress,
+        SectorDamage::FailedChipAndBits,
+        SectorDamage::SecondFailedChip,
     ];
 
     /// Returns true if the code corrects all damage of this kind.
     pub fn is_within_power(self) -> bool {
-        matches!(self, Damage::Bits | Damage::BitsOfOneChip | Damage::FailedChip)
+        matches!(self, SectorDamage::Bits | SectorDamage::BitsOfOneChip | SectorDamage::FailedChip)
     }
 
     /// Returns the description of the damage in words.
     pub fn description(self) -> &'static str {
         match self {
-            Damage::Bits => "1 to 39 wrong bits anywhere",
-            Damage::BitsOfOneChip => "1 to 39 wrong bits in one chip",
-            Damage::FailedChip => "a failed chip that is known",
-            Damage::TooManyBits => "40 to 117 wrong bits anywhere",
-            Damage::UnnoticedFailedChip => "a failed chip that is not known",
-            Damage::OtherAddress => "a sector of another address",
-            Damage::FailedChipAndBits => "a known failed chip, and wrong bits in others",
-            Damage::SecondFailedChip => "a known failed chip, and another one",
+            SectorDamage::Bits => "1 to 39 wrong bits anywhere",
+            SectorDamage::BitsOfOneChip => "1 to 39 wrong bits in one chip",
+            SectorDamage::FailedChip => "a failed chip that is known",
+            SectorDamage::TooManyBits => "40 to 117 wrong bits anywhere",
+            SectorDamage::UnnoticedFailedChip => "a failed chip that is not known",
+            SectorDamage::OtherAddress => "a sector of another address",
+            SectorDamage::FailedChipAndBits => "a known failed chip, and wrong bits in others",
+            SectorDamage::SecondFailedChip => "a known failed chip, and another one",
         }
     }
 }
@@ -114,7 +114,7 @@ impl std::iter::Sum for OutcomeCounts {
 }
 
 /// Damages `trials` sectors of random bytes, decodes them and compares them with the original.
-pub fn inject(codec: &SectorCodec, fault: Damage, trials: u64, seed: u64) -> OutcomeCounts {
+pub fn inject(codec: &SectorCodec, fault: SectorDamage, trials: u64, seed: u64) -> OutcomeCounts {
     let mut random = Random::stream(seed, fault.description());
     let mut counts = OutcomeCounts::default();
     for _ in 0..trials {
@@ -133,12 +133,12 @@ pub(super) fn trial_of_bits(codec: &SectorCodec, bits: usize, random: &mut Rando
     outcome(verdict, chips == written)
 }
 
-fn trial(codec: &SectorCodec, fault: Damage, random: &mut Random) -> DecodeOutcome {
+fn trial(codec: &SectorCodec, fault: SectorDamage, random: &mut Random) -> DecodeOutcome {
     let few = from(random, 1, CORRECTED_BITS);
     let chip = below(random, CHIPS);
     match fault {
-        Damage::Bits => return trial_of_bits(codec, few, random),
-        Damage::TooManyBits => {
+        SectorDamage::Bits => return trial_of_bits(codec, few, random),
+        SectorDamage::TooManyBits => {
             let many = from(random, CORRECTED_BITS + 1, WRONG_BITS_MAX);
             return trial_of_bits(codec, many, random);
         }
@@ -148,19 +148,19 @@ fn trial(codec: &SectorCodec, fault: Damage, random: &mut Random) -> DecodeOutco
     let written = codec.encode(&bytes(random), address);
     let (mut chips, mut reader_address, mut failed) = (written, address, None);
     match fault {
-        Damage::Bits | Damage::TooManyBits => unreachable!("these trials have ended above"),
-        Damage::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
-        Damage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
-        Damage::OtherAddress => {
+        SectorDamage::Bits | SectorDamage::TooManyBits => unreachable!("these trials have ended above"),
+        SectorDamage::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
+        SectorDamage::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
+        SectorDamage::OtherAddress => {
             reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
             flip_bits(&mut chips, 0..STORED_BITS, few / 4, random);
         }
-        Damage::FailedChip => failed = Some(chip),
-        Damage::FailedChipAndBits => {
+        SectorDamage::FailedChip => failed = Some(chip),
+        SectorDamage::FailedChipAndBits => {
             failed = Some(chip);
             flip_bits(&mut chips, positions_of(another(chip, random)), few, random);
         }
-        Damage::SecondFailedChip => {
+        SectorDamage::SecondFailedChip => {
             failed = Some(chip);
             break_chip(&mut chips, another(chip, random), random);
         }

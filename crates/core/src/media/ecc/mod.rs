@@ -33,7 +33,7 @@ pub mod rates;
 mod remainder;
 mod sector;
 
-pub use inject::{Damage, DecodeOutcome, OutcomeCounts, inject};
+pub use inject::{DecodeOutcome, OutcomeCounts, SectorDamage, inject};
 pub use sector::{
     CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, DATA_CHIPS, DecodeVerdict, SECTOR_BYTES, STORED_BITS, SectorCodec,
 };

@@ -12,7 +12,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Free space and memory of the write buffer.
 #[derive(Clone, Debug)]
-pub struct WriteBuffer {
+pub struct FlashBuffer {
     capacity_bytes: u64,
     free_bytes: u64,
     /// Space that becomes free, with the time of that.
@@ -25,10 +25,10 @@ pub struct WriteBuffer {
     page: Span,
 }
 
-impl WriteBuffer {
+impl FlashBuffer {
     /// Creates the empty buffer of a description.
-    pub fn new(buffer: &config::Buffer) -> WriteBuffer {
-        WriteBuffer {
+    pub fn new(buffer: &config::Buffer) -> FlashBuffer {
+        FlashBuffer {
             capacity_bytes: buffer.capacity_kib << 10,
             free_bytes: buffer.capacity_kib << 10,
             releases: BinaryHeap::new(),
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn write_without_space_waits_for_the_first_programs_that_free_enough() {
-        let mut buffer = WriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+        let mut buffer = FlashBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
         for _ in 0..3 {
             assert_eq!(buffer.reserve(at(0), 4096), at(0));
         }
@@ -108,14 +108,14 @@ mod tests {
     #[test]
     #[should_panic(expected = "frees more bytes than were reserved")]
     fn freeing_more_bytes_than_were_reserved_panics() {
-        let mut buffer = WriteBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
+        let mut buffer = FlashBuffer::new(&config::Buffer { capacity_kib: 12, ..config::Buffer::default() });
         buffer.release(at(1), 4096);
         buffer.reserve(at(2), 4096);
     }
 
     #[test]
     fn writes_share_the_bandwidth_of_the_buffer() {
-        let mut buffer = WriteBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
+        let mut buffer = FlashBuffer::new(&config::Buffer { page: Span::from_us(2), ..config::Buffer::default() });
         assert_eq!(buffer.store(at(0), 4096), at(2));
         assert_eq!(buffer.store(at(1), 8192), at(6));
         assert_eq!(buffer.store(at(9), 2048), at(10));

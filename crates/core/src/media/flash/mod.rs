@@ -36,7 +36,7 @@ use crate::config::{self, Acknowledge, Cleaning, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
 use crate::numbers::{index, narrow};
 use crate::time::{Span, Time};
-use buffer::WriteBuffer;
+use buffer::FlashBuffer;
 use die::Die;
 use layout::FlashLayout;
 use read_ahead::ReadAhead;
@@ -47,7 +47,7 @@ pub struct Flash {
     layout: FlashLayout,
     costs: FlashCosts,
     translation: TranslationLayer,
-    buffer: WriteBuffer,
+    buffer: FlashBuffer,
     dies: Vec<Die>,
     /// Size of the namespace in bytes.
     buses: Vec<Bus>,
@@ -130,7 +130,7 @@ impl Flash {
                 Precondition::Sequential => TranslationLayer::written_in_order(shape, seed),
                 Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
             },
-            buffer: WriteBuffer::new(buffer),
+            buffer: FlashBuffer::new(buffer),
             dies: vec![Die::default(); index(dies)],
             buses: vec![Bus::default(); index(layout.channels)],
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::media::ecc::{Damage, OutcomeCounts, SectorCodec, inject, rates};
+use crate::media::ecc::{OutcomeCounts, SectorCodec, SectorDamage, inject, rates};
 
 /// Returns the codec that all tests share, because its tables take a moment to set up.
 pub(super) fn codec() -> &'static SectorCodec {
@@ -12,7 +12,7 @@ pub(super) fn codec() -> &'static SectorCodec {
 
 #[test]
 fn damage_within_the_power_of_the_code_is_corrected() {
-    for fault in Damage::ALL.into_iter().filter(|fault| fault.is_within_power()) {
+    for fault in SectorDamage::ALL.into_iter().filter(|fault| fault.is_within_power()) {
         let counts = inject(codec(), fault, 12_000, 1);
         assert_eq!(counts, OutcomeCounts { corrected: 12_000, ..OutcomeCounts::default() }, "{}", fault.description());
     }
@@ -20,7 +20,7 @@ fn damage_within_the_power_of_the_code_is_corrected() {
 
 #[test]
 fn damage_beyond_the_power_of_the_code_is_reported_unless_a_chip_is_restored() {
-    for fault in [Damage::TooManyBits, Damage::UnnoticedFailedChip, Damage::OtherAddress] {
+    for fault in [SectorDamage::TooManyBits, SectorDamage::UnnoticedFailedChip, SectorDamage::OtherAddress] {
         let counts = inject(codec(), fault, 4_000, 1);
         assert_eq!(counts, OutcomeCounts { reported: 4_000, ..OutcomeCounts::default() }, "{}", fault.description());
     }
@@ -28,7 +28,7 @@ fn damage_beyond_the_power_of_the_code_is_reported_unless_a_chip_is_restored() {
 
 #[test]
 fn further_damage_beside_a_restored_chip_is_silent_and_is_counted() {
-    for fault in [Damage::FailedChipAndBits, Damage::SecondFailedChip] {
+    for fault in [SectorDamage::FailedChipAndBits, SectorDamage::SecondFailedChip] {
         let counts = inject(codec(), fault, 1_000, 1);
         assert_eq!(
             counts,
