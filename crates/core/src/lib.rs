@@ -6,7 +6,7 @@
 
 // Values.
 pub mod memory;
-mod numbers;
+pub mod number;
 pub mod problem;
 pub mod random;
 mod shipped;

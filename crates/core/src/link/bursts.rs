@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use super::PacketBurst;
 use crate::memory::HostMemory;
-use crate::numbers::index;
+use crate::number::index;
 use crate::table::Table;
 use crate::tlp::{PacketId, Payload};
 

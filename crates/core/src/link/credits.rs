@@ -11,7 +11,7 @@
 //!                                   UpdateFC of each packet reaches the sender
 //! ```
 
-use crate::numbers::narrow;
+use crate::number::narrow;
 use crate::time::{Span, Time};
 
 /// Bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
@@ -326,7 +326,7 @@ impl Credits {
 
 /// Returns how many credits of a run are back at `now`, if the first one is and the last one is not.
 fn returned_by(run: &ReturnRun, now: Time) -> u32 {
-    narrow(now.since(run.first_at).as_ps() / run.every.as_ps()) + 1
+    narrow::<u32, u64>(now.since(run.first_at).as_ps() / run.every.as_ps()) + 1
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::bursts::Bursts;
 use super::data_link::DataLink;
 use super::{Arrival, config};
 use crate::ledger::Stage;
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::table::Table;
@@ -228,7 +228,7 @@ impl DmaEngine {
         let transfer = self.transfers.insert(Transfer { packet, bytes_left: packet.bytes });
         let (mut start, cut) = (0, u64::from(self.request_bytes));
         while start < packet.bytes {
-            let to_cut = narrow(cut - (packet.address + u64::from(start)) % cut);
+            let to_cut = narrow::<u32, u64>(cut - (packet.address + u64::from(start)) % cut);
             let bytes = to_cut.min(packet.bytes - start);
             self.pending.push_back(PendingRead { transfer, start, bytes });
             start += bytes;

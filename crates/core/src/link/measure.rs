@@ -6,7 +6,7 @@ use super::credits::data_credits;
 use super::overhead::{DLLP_BYTES, Overhead};
 use super::rate::{WireRate, ack_factor};
 use crate::config::{self, LinkAcknowledge};
-use crate::numbers::index;
+use crate::number::index;
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet};
 

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Flow-control class of a packet, in the order of arbitration.
@@ -171,7 +171,7 @@ impl Wire {
     pub fn cut(&mut self, now: Time, class: CreditClass) -> Option<(WireSegment, u32)> {
         let segment = self.sending.filter(|s| s.class != class && s.end > now)?;
         let passed = now.since(segment.started).as_ps() / segment.each.as_ps().max(1) + 1;
-        let sent = narrow(u64::from(segment.count).min(passed));
+        let sent = narrow::<u32, u64>(u64::from(segment.count).min(passed));
         if sent == segment.count {
             return None;
         }

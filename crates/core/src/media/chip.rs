@@ -21,7 +21,7 @@ use super::bank::Bank;
 use super::geometry::BankPiece;
 use super::timing::{AccessStart, BankAccess, Bus, BusRate, PieceTiming};
 use crate::config;
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Chips of a bank, and the bus time of an access to each of them.
@@ -156,7 +156,7 @@ impl BankChips {
 
     /// Returns the chips that hold the first `bytes` of a piece.
     fn data_chips(&self, piece: BankPiece, bytes: u32) -> ChipRange {
-        let column = narrow(piece.bank_offset % u64::from(self.stripe_bytes));
+        let column = narrow::<u32, u64>(piece.bank_offset % u64::from(self.stripe_bytes));
         ChipRange { from: column / self.chip_bytes, to: (column + bytes).div_ceil(self.chip_bytes) }
     }
 

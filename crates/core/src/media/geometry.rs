@@ -9,7 +9,7 @@
 //! ```
 
 use super::timing::Timing;
-use crate::numbers::narrow;
+use crate::number::narrow;
 
 /// Size and costs of a device's memory, from its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Divisor {
 
     #[inline(never)]
     fn divide_by_any(self, dividend: u64) -> (u64, u32) {
-        (dividend / u64::from(self.value), narrow(dividend % u64::from(self.value)))
+        (dividend / u64::from(self.value), narrow::<u32, u64>(dividend % u64::from(self.value)))
     }
 }
 

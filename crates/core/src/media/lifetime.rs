@@ -10,7 +10,7 @@ use super::randomiser::Randomiser;
 use super::wear::{LineLayout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
-use crate::numbers::wide_index;
+use crate::number::narrow;
 use crate::problem::Problem;
 use crate::time::Time;
 
@@ -242,17 +242,17 @@ impl WearRegion {
     }
 
     fn weight(&self, line: u64) -> f64 {
-        self.before[wide_index(line) + 1] - self.before[wide_index(line)]
+        self.before[narrow::<usize, u64>(line) + 1] - self.before[narrow::<usize, u64>(line)]
     }
 
     /// Returns the weight of `count` lines from `line` downwards, line 0 being followed by the last line.
     fn sum_down(&self, line: u64, count: u64) -> f64 {
         let lines = self.lines();
         let (rounds, rest) = (count / lines, count % lines);
-        let above = self.before[wide_index(line) + 1];
+        let above = self.before[narrow::<usize, u64>(line) + 1];
         let partial = match rest <= line + 1 {
-            true => above - self.before[wide_index(line + 1 - rest)],
-            false => above + self.total() - self.before[wide_index(lines + line + 1 - rest)],
+            true => above - self.before[narrow::<usize, u64>(line + 1 - rest)],
+            false => above + self.total() - self.before[narrow::<usize, u64>(lines + line + 1 - rest)],
         };
         rounds as f64 * self.total() + partial
     }

@@ -38,7 +38,7 @@ pub use geometry::Geometry;
 pub use timing::{BusRate, Timing};
 
 use crate::config::Acknowledge;
-use crate::numbers::index;
+use crate::number::index;
 use crate::random::Random;
 use crate::time::{Span, Time};
 use bank::{Bank, BankRead, BankWrite, ProgramPolicy};

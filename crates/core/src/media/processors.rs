@@ -60,7 +60,8 @@ mod tests {
             ..config::Controller::default()
         };
         let mut firmware = DriveProcessors::of(&controller).expect("takes time");
-        let mut admit = |us, direction| firmware.admit(Time::ZERO + Span::from_us(us), direction).since(Time::ZERO).as_us();
+        let mut admit =
+            |us, direction| firmware.admit(Time::ZERO + Span::from_us(us), direction).since(Time::ZERO).as_us();
         assert_eq!(admit(0, DataDirection::Read), 22.0);
         assert_eq!(admit(0, DataDirection::Read), 22.0);
         assert_eq!(admit(1, DataDirection::Read), 24.0);

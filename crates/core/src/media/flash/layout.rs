@@ -15,7 +15,7 @@
 use super::die::Planes;
 use crate::config;
 use crate::media::translation::UnitLocation;
-use crate::numbers::index;
+use crate::number::index;
 
 /// Layout of units on the dies of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

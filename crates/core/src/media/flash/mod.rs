@@ -34,7 +34,7 @@ use super::translation::{TranslationLayer, TranslationShape, UnitLocation, UnitM
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, Cleaning, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 use buffer::FlashBuffer;
 use die::Die;
@@ -213,7 +213,7 @@ impl Flash {
         }
         let last = (offset + bytes).min(self.capacity_bytes) / unit_bytes;
         for unit in offset.div_ceil(unit_bytes)..last {
-            self.translation.discard(narrow(unit));
+            self.translation.discard(narrow::<u32, u64>(unit));
         }
     }
 
@@ -430,6 +430,6 @@ fn units(layout: &FlashLayout, offset: u64, bytes: u32) -> impl Iterator<Item = 
     let end = offset + u64::from(bytes);
     (offset / unit_bytes..end.div_ceil(unit_bytes)).map(move |unit| {
         let (from, until) = ((unit * unit_bytes).max(offset), ((unit + 1) * unit_bytes).min(end));
-        (narrow(unit), narrow(until - from))
+        (narrow::<u32, u64>(unit), narrow::<u32, u64>(until - from))
     })
 }

@@ -5,7 +5,7 @@ use super::layout::FlashRow;
 use super::{Flash, units};
 use crate::media::ReadTiming;
 use crate::media::translation::UnitLocation;
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Units of a request that one array read brings.
@@ -36,7 +36,7 @@ impl Flash {
             return timing;
         };
         let (here, ready) = stream.take_fetched(offset, bytes.into());
-        let fetched = narrow(here - offset);
+        let fetched = narrow::<u32, u64>(here - offset);
         if fetched > 0 {
             timing.last_at = ready.max(at) + self.buffer.transfer_time(fetched.into());
             timing.first_at = ready.max(at) + self.buffer.transfer_time(first_bytes.min(fetched).into());
@@ -56,7 +56,7 @@ impl Flash {
             let from = stream.fetched_until();
             let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
             let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
-            self.read_units(now, at, from, narrow(end - from), 1, &mut timing);
+            self.read_units(now, at, from, narrow::<u32, u64>(end - from), 1, &mut timing);
             stream.add_fetched(end, timing.last_at);
         }
     }

@@ -14,7 +14,7 @@
 
 use super::UnitLocation;
 use crate::media::randomiser::Randomiser;
-use crate::numbers::{narrow, wide_index};
+use crate::number::narrow;
 
 /// Range of numbers that lie in one block, evenly spread over positions of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Cohorts {
             cohorts.cohorts.push(Cohort { block, position: 0, positions });
             cohorts.units += u64::from(units);
         }
-        cohorts.left = vec![0; wide_index(cohorts.units.div_ceil(64))];
+        cohorts.left = vec![0; narrow::<usize, u64>(cohorts.units.div_ceil(64))];
         cohorts
     }
 
@@ -74,7 +74,7 @@ impl Cohorts {
             return None;
         }
         let number = self.shuffle.map_or(u64::from(unit), |shuffle| shuffle.forward(u64::from(unit)));
-        (self.left[wide_index(number / 64)] >> (number % 64) & 1 == 0).then_some(number)
+        (self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 0).then_some(number)
     }
 
     /// Returns the location of the unit with this number.
@@ -83,13 +83,13 @@ impl Cohorts {
         let index = self.starts.partition_point(|start| *start <= number) - 1;
         let (cohort, start) = (self.cohorts[index], self.starts[index]);
         let inside = (number - start) * u64::from(cohort.positions) / (self.end(index) - start);
-        UnitLocation { block: cohort.block, position: cohort.position + narrow(inside) }
+        UnitLocation { block: cohort.block, position: cohort.position + narrow::<u32, u64>(inside) }
     }
 
     /// Removes the unit with this number from its cohort: it has a location of its own from now on, or none.
     #[inline]
     pub(super) fn leave(&mut self, number: u64) {
-        let (word, bit) = (&mut self.left[wide_index(number / 64)], 1 << (number % 64));
+        let (word, bit) = (&mut self.left[narrow::<usize, u64>(number / 64)], 1 << (number % 64));
         assert!(*word & bit == 0, "unit number {number} leaves its cohort twice");
         *word |= bit;
     }
@@ -109,7 +109,7 @@ impl Cohorts {
         debug_assert_eq!(self.starts[index], start);
         let (cohort, end) = (self.cohorts[index], self.end(index));
         let (until, units) = self.first_units(start, end, most);
-        let positions = narrow(u64::from(cohort.positions) * (until - start) / (end - start));
+        let positions = narrow::<u32, u64>(u64::from(cohort.positions) * (until - start) / (end - start));
         let from = UnitLocation { block: cohort.block, position: cohort.position };
         let moved = Cohort { block: to.block, position: to.position, positions: units };
         let rest = Cohort { position: cohort.position + positions, positions: cohort.positions - positions, ..cohort };
@@ -147,7 +147,7 @@ impl Cohorts {
     fn first_units(&self, start: u64, end: u64, most: u32) -> (u64, u32) {
         let (mut at, mut found) = (start, 0);
         while at < end && found < most {
-            let (word, bit) = (wide_index(at / 64), at % 64);
+            let (word, bit) = (narrow::<usize, u64>(at / 64), at % 64);
             let bits = (64 - bit).min(end - at);
             let here = !self.left[word] >> bit & (u64::MAX >> (64 - bits));
             if found + here.count_ones() <= most {

@@ -25,7 +25,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::random::Random;
 use cohorts::Cohorts;
 use overlay::Overlay;
@@ -227,7 +227,7 @@ impl TranslationLayer {
             let left = self.left_to_move();
             let share = match self.room_until_collected(left) {
                 room if room <= u64::from(units) => left,
-                room => narrow((u64::from(left) * u64::from(units)).div_ceil(room).min(left.into())),
+                room => narrow::<u32, u64>((u64::from(left) * u64::from(units)).div_ceil(room).min(left.into())),
             };
             self.move_units(share, moved);
             if self.left_to_move() > 0 {
@@ -264,7 +264,7 @@ impl TranslationLayer {
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; self.blocks.len()];
         let mut places = BTreeSet::new();
-        for unit in 0..narrow(self.shape.units) {
+        for unit in 0..narrow::<u32, u64>(self.shape.units) {
             let place = self.location(unit);
             if place == UnitLocation::NONE {
                 continue;
@@ -495,7 +495,7 @@ impl TranslationShape {
     /// Returns the least number of blocks of a drive: those of the user's units, two open ones, one to move to, and one
     /// in reserve.
     pub fn blocks_min(units: u64, block_units: u32) -> u32 {
-        narrow((units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()))
+        narrow::<u32, u64>((units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()))
     }
 }
 
@@ -504,7 +504,7 @@ impl TranslationLayer {
     /// Plants a fault in a test: forgets the location of a unit, once garbage collection has moved any. Returns true if
     /// it did.
     pub(crate) fn lose_moved(&mut self) -> bool {
-        let lost = (0..narrow(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
+        let lost = (0..narrow::<u32, u64>(self.shape.units)).find(|unit| self.location(*unit) != UnitLocation::NONE);
         let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
         match self.cohorts.number(unit) {
             Some(number) => self.cohorts.leave(number),

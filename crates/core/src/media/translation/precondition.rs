@@ -5,7 +5,7 @@ use super::cohorts::Cohorts;
 use super::stationary::valid_units;
 use super::{TranslationLayer, TranslationShape, WriteStream};
 use crate::media::randomiser::Randomiser;
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::random::{Random, mix};
 
 /// Number of blocks that are not full in the steady state: one of each stream, and an erased one.
@@ -14,8 +14,8 @@ const OPEN_BLOCKS: u32 = 3;
 impl TranslationLayer {
     /// Creates a drive on which every unit has been written once, in the order of addresses.
     pub fn written_in_order(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        let full = narrow(shape.units / u64::from(shape.block_units));
-        let rest = narrow(shape.units % u64::from(shape.block_units));
+        let full = narrow::<u32, u64>(shape.units / u64::from(shape.block_units));
+        let rest = narrow::<u32, u64>(shape.units % u64::from(shape.block_units));
         let valid = (0..full).map(|_| shape.block_units).chain((rest > 0).then_some(rest)).collect();
         TranslationLayer::filled(shape, seed, valid, None)
     }

@@ -13,7 +13,7 @@
 //! m_i = 1 - s_i^d`, where `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i
 //! m_i = 1` as far down as there are blocks. A collection makes room for `c b / (1 + a)` writes of the user.
 
-use crate::numbers::{index, narrow};
+use crate::number::{index, narrow};
 use crate::random::Random;
 
 /// Largest number of levels of the distribution; larger blocks are modelled more coarsely, which their smaller
@@ -90,12 +90,12 @@ fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let is_short = sum < units;
     let mut missing = sum.abs_diff(units);
     while missing > 0 {
-        let each = narrow(missing.div_ceil(valid.len() as u64).min(block_units.into()));
+        let each = narrow::<u32, u64>(missing.div_ceil(valid.len() as u64).min(block_units.into()));
         for valid in valid.iter_mut() {
             let room = if is_short { block_units - *valid } else { *valid };
             let change = u64::from(each.min(room)).min(missing);
             missing -= change;
-            *valid = if is_short { *valid + narrow(change) } else { *valid - narrow(change) };
+            *valid = if is_short { *valid + narrow::<u32, u64>(change) } else { *valid - narrow::<u32, u64>(change) };
         }
     }
 }
