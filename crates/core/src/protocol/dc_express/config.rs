@@ -1,4 +1,4 @@
-//! Keys of DC Express in drive files.
+//! Keys of the section `dc_express` of drive files.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -37,17 +37,21 @@ section! {
     }
 }
 
-/// How DC Express chooses its incomplete tag (section 3.1 of the paper).
+/// Choice of the incomplete tag in DC Express (section 3.1 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagChoice {
+    /// The driver draws tags at random.
     Random,
+    /// The device compares candidates with its contents.
     Compare,
+    /// The device keeps the unused values.
     Intervals,
 }
 
 names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
 
 impl DcExpress {
+    /// Returns the problem that one queue read may fetch more commands than a queue has entries.
     pub(super) fn broken_fetch(&self) -> Option<Broken> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
         Broken::when(
@@ -58,6 +62,7 @@ impl DcExpress {
         )
     }
 
+    /// Returns the problem that more queue reads may be in flight than a queue has entries.
     pub(super) fn broken_polls(&self) -> Option<Broken> {
         let (polls, queue) = (self.polls_in_flight, self.queue_entries);
         Broken::when(

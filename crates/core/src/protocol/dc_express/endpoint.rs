@@ -1,6 +1,6 @@
-//! The DC Express endpoint: reads the command queues unasked, and sends the data.
+//! DC Express endpoint of the simulation: polls the command queues with reads, and sends the data.
 //!
-//! When it reads them is in [`super::queue_reads`]; what comes of that is here.
+//! [`super::queue_reads`] determines the times of the queue reads; this file handles their results.
 
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
@@ -22,29 +22,32 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload, packets};
 
-/// Timers of the endpoint; those of NVMe come before.
+/// Timers of the endpoint; the numbers below belong to the NVMe controller.
 pub(super) mod timer {
     pub(crate) const FIRST: u8 = 16;
     pub(crate) const READ_QUEUE: u8 = FIRST;
     pub(crate) const DATA_READY: u8 = FIRST + 1;
 }
 
-/// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.
+/// Number of reads without a command after which the endpoint takes the queue to be at depth 1 again.
 const OVERLAP_MISSES: u8 = 8;
 
-/// Load is measured over so many commands.
+/// Number of commands over which the load is measured.
 const LOAD_WINDOW: usize = 16;
 
-/// How the endpoint learns of commands.
+/// Way in which the endpoint learns of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
+    /// The endpoint reads the queue without being told.
     Poll,
-    /// The host has been told to ring; one more empty read proves that no command was enqueued before it knew.
+    /// The host has been told to write doorbells; one more empty read proves that no command was enqueued before it
+    /// knew.
     Drain,
+    /// The endpoint reads the queue after a doorbell.
     Doorbell,
 }
 
-/// One command queue and what the endpoint knows of it.
+/// Command queue, and the endpoint's knowledge of it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) base: u64,
@@ -52,39 +55,40 @@ pub(super) struct Queue {
     pub(super) entries: u32,
     pub(super) head: u32,
     pass: u8,
-    /// Queue reads in flight, and when the last of them was issued.
+    /// Queue reads in flight; further below, `issued` is the time of the last of them.
     pub(super) in_flight: Vec<Poll>,
     pub(super) serial: u16,
     pub(super) issued: Time,
-    /// When the timer for the next one is set; a timer that fires at another time is stale.
+    /// Time for which the timer of the next queue read is set; a timer that fires at another time is stale.
     pub(super) read_at: Option<Time>,
-    /// What the window's count of changes was then.
+    /// The window's count of changes when the timer was set.
     pub(super) planned: u32,
-    /// When the last queue read came back, if it has found nothing.
+    /// Arrival of the last queue read, if it brought no command.
     pub(super) idle_since: Option<Time>,
-    /// From the last command's arrival to the start of its data, and how long that takes.
+    /// Time from the last command's arrival to the start of its data, and the time that the data takes on the link.
     pub(super) lead: Span,
     pub(super) service: Span,
-    /// Whether more commands have been found than were expected, so that more are likely to stand behind them.
+    /// True if more commands have been found than were expected, so that more are likely to follow them.
     pub(super) backlog: bool,
-    /// Above zero while commands overlap: one was found before the data of another had left, or right behind it. Counts
-    /// down with every read that finds nothing.
+    /// Above zero while commands overlap: one was found before the data of another had left, or right behind it.
+    /// Decremented by every read that finds nothing.
     pub(super) overlap: u8,
-    /// Whether a command that was expected has not been found, and has not been looked for again.
+    /// True if an expected command was not found, and the queue has not been read again for it.
     pub(super) retry: bool,
-    /// The last read that found the entry empty in which the next command will stand.
+    /// Issue time of the last read that saw the next command's entry empty.
     missed: Option<Time>,
     pub(super) round_trip: Span,
     pub(super) predictor: Predictor,
     pub(super) mode: Mode,
-    /// When the host was last told to ring, and whether it has rung since the last queue read was issued.
+    /// Time at which the host was last told to write doorbells, and true if it has written one since the last queue
+    /// read was issued.
     told: Time,
     pub(super) rung: bool,
     arrivals: [Time; LOAD_WINDOW],
     arrived: usize,
 }
 
-/// A read between its arrival and its data.
+/// Read command between its arrival and its data.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     command: Command,
@@ -93,7 +97,7 @@ struct Read {
 }
 
 impl Queue {
-    /// A queue read has come back.
+    /// Removes a queue read that has completed from those in flight.
     fn land(&mut self, now: Time, name: PollName) -> Poll {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
         let poll = take(&mut self.in_flight, place);
@@ -101,8 +105,8 @@ impl Queue {
         poll
     }
 
-    /// The next command, if a queue read has brought that. Where reads overlap, entries before it have been brought by
-    /// another, and one that lies behind all entries of this read has yet to be.
+    /// Returns the next command, if a queue read has brought it. Where queue reads overlap, another read has brought
+    /// the entries before it; a command behind all entries of this read comes with a later one.
     #[inline(always)]
     fn next_command(&self, poll: Poll, payload: &Payload) -> Option<Command> {
         let place = self.distance(poll.index);
@@ -113,21 +117,22 @@ impl Queue {
         (command.operation == Operation::Read && command.pass == self.pass).then_some(command)
     }
 
-    /// A read issued at `poll.issued` has found a command that was not there for the last one that came back short: what
-    /// that says of the time from the data of a read to the command that follows it.
+    /// Teaches the predictor the time from the data of a read to the next command. The queue read issued at
+    /// `poll.issued` found that command, and the last one that came back short did not.
     fn learn(&mut self, poll: Poll, window: &mut Window) {
-        // Data and queue read take the same way; the read may leave before the data has left, but by no more than it takes
-        // in the host's memory, which is the smaller part of a round trip (assumed: a quarter at most).
+        // Data and queue read take the same path. The read may leave before the data has left, but by no more than its
+        // time in the host's memory, the smaller part of a round trip (assumed: a quarter at most).
         let latest = poll.issued + self.round_trip / 4;
         let Some(sent) = window.answer(poll.name.queue, latest) else { return };
         let missed = self.missed.filter(|&missed| missed < poll.issued);
         self.predictor.observe(sent.size, sent.end, missed, poll.issued);
     }
 
-    /// What a queue read that has brought `found` commands has shown of those expected.
+    /// Compares the `found` commands of a queue read with the expected ones, and notes missed commands, backlog and
+    /// overlap.
     fn judge(&mut self, poll: Poll, found: u32, window: &mut Window) {
         let was_empty = self.missed.is_some();
-        // Where it has seen an entry that holds no command yet, none lies behind it.
+        // If it saw an entry without a command, none lies behind that.
         let is_short = self.distance(poll.index) < poll.count;
         if is_short {
             self.missed = Some(poll.issued);
@@ -150,18 +155,19 @@ impl Queue {
         }
     }
 
-    /// How far the next command's entry lies behind that of `index`.
+    /// Returns how many entries the next command lies behind `index`.
     fn distance(&self, index: u32) -> u32 {
         if self.head >= index { self.head - index } else { self.head + self.entries - index }
     }
 
-    /// An entry, counted on past the last one; remainders take longer than the rest of a queue read.
+    /// Returns the entry for an index that may be past the last one. A comparison is faster than the remainder, which
+    /// takes longer than the rest of a queue read.
     pub(super) fn wrapped(&self, index: u32) -> u32 {
         if index < self.entries { index } else { index - self.entries }
     }
 
-    /// How many commands reads in flight are expected to bring, one behind the other. What lies behind a gap, which a
-    /// read has left that brought less than expected, does not count.
+    /// Returns the number of consecutive commands that the reads in flight are expected to bring. Commands behind a
+    /// gap, left by a read that brought less than expected, do not count.
     #[inline(always)]
     pub(super) fn awaited(&self) -> u32 {
         match &self.in_flight[..] {
@@ -181,7 +187,7 @@ impl Queue {
             0 => 0,
             distance => self.entries - distance,
         };
-        // What no command is expected of changes nothing.
+        // Reads of which no command is expected change nothing.
         self.in_flight.iter().filter(|poll| poll.through != poll.index).fold(0, |awaited, poll| {
             let (first, behind) = (ahead(poll.index), ahead(poll.through));
             let joins = first <= awaited || first > self.entries / 2;
@@ -190,9 +196,10 @@ impl Queue {
     }
 }
 
-/// The endpoint: its own queues, and an NVMe controller for writes.
+/// DC Express endpoint of the simulation: its own queues, and an NVMe controller for writes.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
+    /// Controller that executes writes.
     pub nvme: NvmeController,
     pub(super) queues: Vec<Queue>,
     reads: Table<Read>,
@@ -200,7 +207,7 @@ pub struct Endpoint {
     parser_free_at: Time,
     parse: Span,
     pub(super) turnaround: Span,
-    /// What a queue read takes on the wire.
+    /// Time of a queue read request on the wire.
     pub(super) request_time: Span,
     pub(super) fetch_entries: u32,
     pub(super) polls_in_flight: usize,
@@ -208,25 +215,31 @@ pub struct Endpoint {
     doorbell_below_iops: u64,
     capacity_bytes: u64,
     max_payload_bytes: u32,
-    /// First binding of this protocol's queues.
+    /// First number of this protocol's queues in the table that binds queue entries to requests.
     first_binding: usize,
-    /// What chunks end in, in runs with data where that decides on the tag.
+    /// Last bytes of each chunk, in runs with data where the choice of the tag depends on them.
     pub(super) trailers: Option<Box<Trailers>>,
+    /// Counters.
     pub counts: Counts,
 }
 
-/// What the endpoint has done.
+/// Counters of the endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
+    /// Number of queue reads.
     pub queue_reads: u64,
+    /// Number of queue reads that brought no command.
     pub queue_reads_wasted: u64,
+    /// Number of commands accepted.
     pub commands: u64,
+    /// Number of changes between polling and doorbells.
     pub mode_switches: u64,
+    /// Number of commands refused.
     pub refused: u64,
 }
 
 impl Endpoint {
-    /// An endpoint without queues.
+    /// Returns an endpoint without queues.
     pub fn new(drive: &Drive, nvme: NvmeController) -> Endpoint {
         let config = &drive.dc_express;
         Endpoint {
@@ -250,7 +263,7 @@ impl Endpoint {
         }
     }
 
-    /// Tell the endpoint of a command queue, and start reading it.
+    /// Adds a command queue, and starts reading it.
     pub fn create_queue(&mut self, base: u64, mode_word: u64, entries: u32, shared: &mut Shared) {
         let number = self.queues.len() as u16;
         self.queues.push(Queue {
@@ -279,18 +292,18 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        // A device that has been reset begins later than with the run.
+        // A device that has been reset starts later than the run.
         let begin = shared.scheduler.now();
         self.queues[usize::from(number)].read_at = Some(begin);
         shared.scheduler.at(begin, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
     }
 
-    /// Where the host looks for what the endpoint tells it, queue by queue.
+    /// Returns the addresses of the words, one for each queue, in which the endpoint tells the host its mode.
     pub(super) fn mode_words(&self) -> impl Iterator<Item = u64> + '_ {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
-    /// Accept the new commands that a queue read has brought; their number.
+    /// Accepts the new commands of a queue read, and returns their number.
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
         loop {
@@ -302,7 +315,7 @@ impl Endpoint {
         }
     }
 
-    /// Take one command in: it goes through the parser in its turn.
+    /// Accepts one command, which waits for its turn in the parser.
     #[inline(never)] // So that reads which have found nothing stay short.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
@@ -326,7 +339,7 @@ impl Endpoint {
         self.window.accept(number, SizeClass::of(packets), start, service);
     }
 
-    /// What a queue read has shown that has brought `found` commands. False if no more reads are to follow.
+    /// Evaluates a queue read that has brought `found` commands. Returns false if no more reads are to follow.
     fn judge(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) -> bool {
         let number = usize::from(poll.name.queue);
         let queue = &mut self.queues[number];
@@ -340,7 +353,7 @@ impl Endpoint {
         }
         self.counts.queue_reads_wasted += 1;
         queue.idle_since = Some(now);
-        // The queue was empty, or the read was for entries that another has dealt with.
+        // The queue was empty, or another read has already brought these entries.
         let saw_empty = queue.missed == Some(poll.issued);
         let may_change = queue.mode != Mode::Poll || self.doorbell_below_iops > 0;
         let is_over = saw_empty && may_change && self.settle_mode(now, number, poll.issued, ports);
@@ -350,14 +363,14 @@ impl Endpoint {
         !is_over
     }
 
-    /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
-    /// order, so the read can be given to the media now, as of then. When its data starts to flow.
+    /// Starts the media access of a valid command as of `parsed`, the end of its parsing. The parser works in order, so
+    /// the read can be given to the media now with that later time. Returns the time at which its data starts to flow.
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
         // The paper's device cuts data by packets, not by blocks.
         if !command.is_within(self.capacity_bytes, 1) {
-            // The protocol has no way to refuse a read: the host's time-out will tell it.
+            // The protocol has no way to refuse a read: the host notices by its time-out.
             self.counts.refused += 1;
             return parsed;
         }
@@ -368,7 +381,7 @@ impl Endpoint {
         start
     }
 
-    /// The data starts to flow. No order is asked for: the host checks every packet.
+    /// Sends the data of a read. No order is demanded: the host checks every packet.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let Read { command, queue, request } = self.reads.take(id);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
@@ -379,8 +392,8 @@ impl Endpoint {
         self.window.hand_over(now, ports.link.drained_at(now, Direction::Up));
     }
 
-    /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
-    /// reads are to follow.
+    /// Decides after an empty read whether the load is so low that the host should write doorbells (section 4.1).
+    /// Returns true if no more reads are to follow.
     #[inline(never)]
     fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
         let threshold_iops = self.doorbell_below_iops as f64;
@@ -399,13 +412,13 @@ impl Endpoint {
                 !queue.rung
             }
             Mode::Drain => false,
-            // A ring that came while the read was under way may stand for a command behind what it saw.
+            // A doorbell during the read may announce a command behind the entries that it saw.
             Mode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
         }
     }
 
-    /// Doorbells come as fast as polling would pay for: back to polling, well above the threshold so that the mode
-    /// does not flap.
+    /// Returns to polling once doorbells are as frequent as polling is worth; the limit is above the threshold by a
+    /// quarter, so that the mode does not flap.
     #[inline(never)]
     fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
         if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
@@ -414,13 +427,14 @@ impl Endpoint {
         }
     }
 
-    /// Commands per second over the last few.
+    /// Returns the commands per second over the last [`LOAD_WINDOW`] commands.
     fn load_iops(&self, now: Time, number: usize) -> f64 {
         let queue = &self.queues[number];
         let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
         LOAD_WINDOW as f64 / now.since(oldest).as_s()
     }
 
+    /// Writes the new mode into host memory.
     fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
         let token = Role::MODE.token(number as u32);

@@ -1,4 +1,4 @@
-//! DC Express in closed form, in the order of the ladder in [`crate::protocol::dc_express`]. Writes take the NVMe path.
+//! Closed form of DC Express, in the order of the ladder in [`crate::protocol::dc_express`]. Writes take the NVMe path.
 
 use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
@@ -15,7 +15,7 @@ use phaselink_ring::command::COMMAND_BYTES;
 
 const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
 
-/// A request over DC Express.
+/// Returns the closed form of a request over DC Express.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match class.direction {
         DataDirection::Read => {
@@ -25,7 +25,8 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     }
 }
 
-/// A write shares the link with queue reads that ask for reads all the time.
+/// Returns the form of a write with a latency that is only a lower bound, as the write shares the link with queue
+/// reads, which poll for reads all the time.
 fn beside_queue_reads(mut form: Form) -> Form {
     if let Some(latency) = form.latency.as_mut().filter(|latency| latency.certainty == Certainty::Exact) {
         latency.certainty = Certainty::AtLeast("queue reads share the link");
@@ -33,13 +34,14 @@ fn beside_queue_reads(mut form: Form) -> Form {
     form
 }
 
-/// Processor time to write the tags of a read, or to check them.
+/// Returns the processor time to write the tags of a read, or to check them.
 fn tags(parts: &Parts, bytes: u32) -> Span {
     let chunks = bytes.div_ceil(parts.drive.link.max_payload_bytes);
     parts.at_clock(parts.drive.dc_express.tag) * u64::from(chunks)
 }
 
-/// While commands overlap, a queue read brings as many as it asks for at best.
+/// Returns the demands of a request on all resources. While commands overlap, a queue read brings at best as many
+/// commands as it asks for.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands_written = parts.at_clock(parts.drive.dc_express.command) * u64::from(split.commands);
@@ -58,13 +60,14 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
+/// Returns the latency of a read.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
     if workload.arrivals == Arrivals::Random {
-        // A command that comes at a random instant waits for half the time between queue reads, on average.
+        // A command that arrives at a random time waits for half the time between queue reads, on average.
         ledger.spend(Stage::PollWait, period(parts) / 2);
     }
     ledger.spend(Stage::Fetch, parts.round_trip(ENTRY_BYTES) - parts.sent(&parts.read(ENTRY_BYTES)));
@@ -78,12 +81,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency::new(&ledger, access, certainty(parts, workload, split, access))
 }
 
-/// Time between queue reads while nothing is found or expected.
+/// Returns the time between queue reads while nothing is found or expected.
 fn period(parts: &Parts) -> Span {
     parts.round_trip(ENTRY_BYTES) + parts.drive.dc_express.turnaround
 }
 
-/// From the media to host memory. The data of a large request's last command follows that of the others.
+/// Charges the data's time from the media to host memory. The data of a large request's last command follows that of
+/// the other commands.
 fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -96,8 +100,9 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// The anticipatory queue read for the next command goes out in time to be back, and its command at the media, when all data
-/// has left. If some of the data is on its way by then, it passes between two packets (figure 1c), unless it falls into the last.
+/// Returns the delay of the data by the anticipatory queue read for the next command. That read goes out in time to be
+/// back, and its command at the media, when all data has left. If data is in flight by then, the read passes between
+/// two packets (figure 1c), except in the last packet.
 fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
     let data = parts.data(bytes);
     let (_, last) = parts.link.packet_times(&data);
@@ -108,6 +113,7 @@ fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
     }
 }
 
+/// Returns how exact the latency is, with the reason where it is not.
 fn certainty(parts: &Parts, workload: &Workload, split: Split, access: Access) -> Certainty {
     let config = &parts.drive.dc_express;
     let doubts = [

@@ -42,12 +42,13 @@ impl Protocol for DcExpress {
         "DC Express"
     }
 
-    /// Its own, and those of the protocol by which it writes.
+    /// Returns the messages of DC Express and those of NVMe, which carries the writes.
     fn messages(&self) -> Vec<&'static str> {
         Role::messages().chain(nvme::config::Nvme::default().messages()).collect()
     }
 
-    /// Writes are NVMe's; offsets and lengths of reads are counted in double words.
+    /// Returns the limits of both protocols together: writes are NVMe's, and offsets and lengths of reads are counted
+    /// in double words.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: drive.nvme.queue_pairs.min(self.queue_pairs.into()),
@@ -76,7 +77,7 @@ impl Protocol for DcExpress {
     }
 }
 
-/// Driver and endpoint, each with the NVMe half that does its writes.
+/// Returns driver and endpoint, each with the NVMe half that carries the writes.
 pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Endpoint) {
     let (nvme_driver, nvme) = nvme::connect(drive, seed, shared);
     let mut endpoint = Endpoint::new(drive, nvme);
@@ -85,7 +86,7 @@ pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Endpoi
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet; the numbers below belong to NVMe.
     from nvme::Role::END;
     POLL = "queue read" / "command",
     DATA = "data",
@@ -94,33 +95,35 @@ roles! {
     TAG = "incomplete tag",
 }
 
-/// Address of the doorbell of queue `queue`, behind those of NVMe.
+/// Returns the address of the doorbell of queue `queue`, behind those of NVMe.
 pub fn doorbell(queue: u32) -> u64 {
     nvme::spec::REGISTERS + (1 << 20) + u64::from(queue) * 4
 }
 
-/// The queue whose doorbell an address is.
+/// Returns the queue whose doorbell has this address.
 pub fn doorbell_queue(address: u64) -> Option<u32> {
     let offset = address.checked_sub(doorbell(0))?;
     (offset % 4 == 0).then_some(u32::try_from(offset / 4).ok()?)
 }
 
-/// Which read a data packet belongs to: queue, slot and attempt in one number.
+/// Identification of a read in its data packets: queue, slot and attempt in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadName {
+    /// Queue of the read.
     pub queue: u16,
+    /// Slot of the read in its queue.
     pub slot: u16,
-    /// Only the low 6 bits count.
+    /// Number of the attempt, of which the low 6 bits count.
     pub attempt: u8,
 }
 
 impl ReadName {
-    /// The number for [`crate::tlp::Token::context`].
+    /// Returns the number for [`crate::tlp::Token::context`].
     pub fn pack(self) -> u32 {
         u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
     }
 
-    /// The name that this number stands for.
+    /// Returns the identification that a number stands for.
     pub fn unpack(number: u32) -> ReadName {
         ReadName { queue: (number >> 16 & 0x3ff) as u16, slot: number as u16, attempt: (number >> 26) as u8 }
     }

@@ -1,78 +1,86 @@
-//! When the next command will be there to be read (section 4: "we can adjust the endpoint polling to anticipate the
+//! Prediction of the arrival of the next command (section 4: "we can adjust the endpoint polling to anticipate the
 //! times of arrival of new commands").
 //!
-//! All the endpoint can know is which of its queue reads came back empty and which did not, so that each command's
-//! arrival lies between the last miss and the first hit, counted from the end of the previous read's data. In a tight
-//! loop these brackets agree, and are halved until they are a few nanoseconds wide; with random arrivals they contradict
-//! each other, and the endpoint goes on polling as often as it can.
+//! The endpoint only knows which of its queue reads came back empty and which did not. So each command's arrival lies
+//! between the last miss and the first hit, counted from the end of the previous read's data; this interval is a
+//! bracket. In a tight loop the brackets agree, and each read halves their intersection until it is a few nanoseconds
+//! wide. With random arrivals they contradict each other, and the endpoint keeps polling as often as it can.
 //!
-//! From then on it aims at an instant. Hosts are not even: some commands come later, and each of these costs another
-//! round trip, while an aim that is late for all of them costs every command the difference. So the endpoint tries, now
-//! and then and for some commands, to aim a step earlier or later, and stays there if that has cost less in all.
+//! Once the bracket is narrow, the endpoint aims its reads at one time. Hosts are not perfectly regular: some commands
+//! come later, and each of these costs another round trip, while an aim that is late enough for all of them costs every
+//! command the difference. So the endpoint makes trials: for some commands it aims a step earlier or later, and keeps
+//! the new aim if that has cost less in all.
 
 use crate::time::Time;
 
-/// Width at which a bracket is narrow enough, and the smallest step.
+/// Width in picoseconds at which a bracket is narrow enough; also the smallest step.
 const WIDTH: i64 = 4_000;
-/// The first step earlier, and the largest.
+/// First and largest step towards an earlier aim, in picoseconds.
 const STEP_FIRST: i64 = 4 * WIDTH;
 const STEP_LAST: i64 = 128 * WIDTH;
-/// Steps later are half of what can pay, and down to a 32nd.
+/// First and last logarithm of the fraction for steps towards a later aim: a half to a 32nd of the longest step that
+/// can pay.
 const NEARER_FIRST: u8 = 1;
 const NEARER_LAST: u8 = 5;
-/// Reads may go out so much later than aimed at: another packet is on the wire.
+/// Delay of a queue read beyond its aim, in picoseconds, that is still on target: another packet may be on the wire.
 const SLACK: i64 = 32_000;
-/// Brackets in a row that must agree before they are believed: at first, and after aims that were mostly missed.
+/// Number of consecutive brackets that must agree before they are believed: at first, and at most, after aims that were
+/// mostly missed.
 const BELIEF: u8 = 3;
 const BELIEF_LAST: u8 = 192;
-/// Commands that a trial takes, and commands from one trial to the next: at first, and when all trials are in vain.
+/// Number of commands in a trial, and number of commands between trials: at first, and at most, when all trials fail.
 const TRIAL: u16 = 32;
 const PAUSE_FIRST: u16 = 16;
 const PAUSE_LAST: u16 = 1024;
-/// The share of late commands is that of the last so many.
+/// Number of recent commands over which the share of late commands is measured.
 const MEMORY: u16 = 128;
-/// So many commands in a row that were late, or found by a read long before the aim, and the loop is another one.
+/// Number of consecutive commands, late or found long before the aim, after which the host is taken to run another
+/// loop.
 const IN_A_ROW: u8 = 8;
-/// Size classes, by the power of two of a read's packets: the host's turn-around depends on them.
+/// Number of size classes, which are the logarithm to base 2 of a read's packets: the host's turn-around depends on the
+/// size.
 const CLASSES: usize = 16;
 
-/// Commands, and how many of them came later than was aimed at.
+/// Number of commands, and of those that came later than the aim.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     late: u16,
     all: u16,
 }
 
-/// Some commands for which the endpoint aims elsewhere.
+/// Trial of another aim for some commands.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     at: i64,
     tally: Tally,
 }
 
-/// An instant that the endpoint aims at, in picoseconds behind the last data's end.
+/// Time at which the endpoint aims its queue reads, in picoseconds after the end of the last data, with the record of
+/// its success.
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     at: i64,
     tally: Tally,
     late_in_a_row: u8,
     early_in_a_row: u8,
-    /// What a late command costs: the time to the next read.
+    /// Cost of a late command in picoseconds: the time to the next read.
     penalty: i64,
     trial: Option<Trial>,
-    /// How far it aims earlier, and by which power of two less than can pay it aims later.
+    /// Length of the next step towards an earlier aim, and logarithm of the fraction of the longest paying step for the
+    /// next later aim.
     step: i64,
     nearer: u8,
     is_upward: bool,
-    /// Commands to the next trial, and since the last.
+    /// Commands to wait between trials, and commands since the last trial.
     pause: u16,
     rested: u16,
 }
 
-/// What is known of one size class.
+/// Knowledge of the arrivals in one size class.
 #[derive(Clone, Copy, Debug)]
 enum Class {
-    /// Commands arrive within (`after`, `before`] picoseconds of the last data's end, as the last `belief` of them agree.
+    /// Interval in which commands arrive: more than `after` and at most `before` picoseconds after the end of the last
+    /// data, on which the last `belief` commands agree.
     Bracket {
         after: i64,
         before: i64,
@@ -81,8 +89,8 @@ enum Class {
     Aim(Aim),
 }
 
-/// A size class, how many brackets must agree in it, and when it expects the next command: worked out when something has
-/// been learnt, since it is asked for more often than that.
+/// Knowledge of a size class, number of brackets that must agree in it, and the expected arrival of the next command.
+/// The expectation is computed when something is learnt, since it is read more often.
 #[derive(Clone, Copy, Debug)]
 struct Expectation {
     class: Class,
@@ -90,12 +98,12 @@ struct Expectation {
     target: Option<i64>,
 }
 
-/// The size class of a read, for which its packets are counted but once.
+/// Size class of a read, computed once from its number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// That of a read of so many packets.
+    /// Returns the size class of a read of this number of packets.
     pub fn of(packets: u32) -> SizeClass {
         SizeClass((packets.max(1).ilog2() as usize).min(CLASSES - 1) as u8)
     }
@@ -106,34 +114,35 @@ impl SizeClass {
     }
 }
 
-/// The endpoint's expectation.
+/// Expectations of the endpoint for all size classes.
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
     classes: [Expectation; CLASSES],
 }
 
-/// Signed distance in picoseconds.
+/// Returns the signed distance in picoseconds.
 fn offset(at: Time, from: Time) -> i64 {
     at.as_ps() as i64 - from.as_ps() as i64
 }
 
 impl Predictor {
-    /// When to read the queue after data of this size that ends at `ready_at`; none if nothing can be said.
+    /// Returns the time to read the queue after data of this size that ends at `ready_at`, or none if there is no
+    /// prediction.
     #[inline(always)]
     pub fn target(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
         let at = self.classes[size.place()].target?;
-        // Instants of a run stay below the topmost bit (`Time::NEVER`), so that the sum has a sign.
+        // Times of a run stay below the topmost bit (`Time::NEVER`), so the signed sum does not overflow.
         Some(Time::from_ps(ready_at.as_ps().cast_signed().wrapping_add(at).max(0).cast_unsigned()))
     }
 
-    /// A command that was expected after data of this size has not come.
+    /// Notes that a command expected after data of this size has not come.
     pub fn doubt(&mut self, size: SizeClass) {
         let expectation = &mut self.classes[size.place()];
         expectation.doubt();
         expectation.target = expectation.class.target(expectation.needed);
     }
 
-    /// A command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
+    /// Notes that a command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
     pub fn observe(&mut self, size: SizeClass, ready_at: Time, miss: Option<Time>, hit: Time) {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
         let expectation = &mut self.classes[size.place()];
@@ -185,7 +194,8 @@ impl Expectation {
         }
     }
 
-    /// The same, and longer than before.
+    /// Halves the trust in brackets: forgets the loop, and doubles the number of brackets that must agree before the
+    /// next aim.
     #[cold]
     #[inline(never)]
     fn believe_less(&mut self) {
@@ -193,14 +203,14 @@ impl Expectation {
         self.forget();
     }
 
-    /// Look for another loop, which must agree as often as is needed by now.
+    /// Forgets the loop and looks for another one, whose brackets must agree as often as is needed by now.
     #[cold]
     #[inline(never)]
     fn forget(&mut self) {
         self.class = Expectation::default().class;
     }
 
-    /// One more bracket: what all of them have in common, or the new one if that is nothing.
+    /// Intersects the bracket with another one; if they contradict each other, the new one replaces it.
     #[inline(never)] // A loop is looked for now and then, and aimed at nearly always.
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
         let Class::Bracket { after, before, belief } = &mut self.class else { return };
@@ -243,7 +253,8 @@ impl Aim {
         self.trial.map_or(self.at, |trial| trial.at)
     }
 
-    /// A command was there for a read at `hit`, and not for one at `miss`. What a later read finds says nothing of the aim.
+    /// Notes that a command was there for a read at `hit`, and not for one at `miss`. Reads long after the aim do not
+    /// count for it.
     fn observe(&mut self, miss: Option<i64>, hit: i64) {
         let target = self.target();
         let missed = miss.filter(|&miss| miss >= target);
@@ -272,14 +283,15 @@ impl Aim {
         }
     }
 
-    /// The loop is another one.
+    /// Starts over with another aim, since the host runs another loop.
     #[cold]
     #[inline(never)]
     fn start_over(&mut self, at: i64) {
         *self = Aim { penalty: self.penalty, ..Aim::at(at) };
     }
 
-    /// Try another instant: an earlier one a step away, or a later one as far away as can pay and nearer from trial to trial.
+    /// Starts a trial of another aim: earlier by a step, or later by a fraction of the longest step that can pay, which
+    /// shrinks from trial to trial.
     #[inline(never)] // Trials are rare.
     fn begin(&mut self) {
         self.tally.fade();
@@ -290,7 +302,8 @@ impl Aim {
         self.trial = Some(Trial { at, tally: Tally::default() });
     }
 
-    /// Whether the trial is over, and what has come of it. Differences of late commands that chance brings do not count.
+    /// Ends the trial if its outcome is clear. Differences in the number of late commands that chance explains do not
+    /// count.
     #[inline(never)]
     fn judge(&mut self) {
         let Some(Trial { at, tally }) = self.trial else { return };
@@ -307,7 +320,8 @@ impl Aim {
         }
     }
 
-    /// Stay there and go on the same way, or come back, and look the other way and nearer.
+    /// Ends a trial. After a gain the aim moves there and the next trial goes further the same way; after a failure the
+    /// old aim stays and the next trial goes the other way by a smaller step.
     fn end(&mut self, gained: Option<(i64, Tally)>) {
         let was_upward = self.target() > self.at;
         (self.trial, self.rested, self.late_in_a_row) = (None, 0, 0);
@@ -336,7 +350,7 @@ impl Tally {
         self.late += u16::from(is_late);
     }
 
-    /// What was long ago counts less and less.
+    /// Halves the tally while it covers too many commands, so that old commands count less and less.
     fn fade(&mut self) {
         while self.all > MEMORY {
             (self.all, self.late) = (self.all / 2, self.late / 2);
@@ -347,7 +361,7 @@ impl Tally {
         self.all >= TRIAL && self.late > self.all / 2
     }
 
-    /// How many of `count` commands would be late.
+    /// Returns how many of `count` commands are expected to be late.
     fn expected(&self, count: u16) -> f64 {
         f64::from(self.late) / f64::from(self.all.max(1)) * f64::from(count)
     }

@@ -1,10 +1,10 @@
-//! When the endpoint reads its command queues.
+//! Times at which the endpoint reads its command queues.
 //!
-//! While one read at a time is in flight there is nothing to gain from more than one queue read: the endpoint keeps one
-//! on its way, and times the next to the command that it expects ([`super::predict`]). Where several are in flight
-//! (figure 1c), each owes the queue one more command when its data has reached the host, so a queue read goes out for
-//! each of them at its own expected instant, whatever else is in flight. As long as the endpoint has more data to send
-//! than it takes to fetch a command and to get at its data, a queue read can wait, and brings several commands.
+//! While one read of the host is in flight at a time, more than one queue read gains nothing: the endpoint keeps one in
+//! flight, and times the next by the predicted arrival of the next command ([`super::predict`]). Where several reads
+//! are in flight (figure 1c), each brings another command once its data has reached the host. So a queue read goes out
+//! for each of them at its own predicted time. As long as the endpoint has more data to send than the time to fetch a
+//! command and to get its data, a queue read can wait, and brings several commands.
 
 use phaselink_ring::command::COMMAND_BYTES;
 
@@ -16,23 +16,26 @@ use crate::scheduler::Event;
 use crate::time::{Span, Time};
 use crate::tlp::{Kind, Packet};
 
-/// When the next command is expected that no queue read is about to bring.
+/// Predicted arrival of the next command that no queue read in flight is about to bring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    /// Of every read that the window holds.
+    /// None: queue reads in flight cover every read in the window.
     Nothing,
+    /// There is no prediction.
     Unknown,
+    /// The command is predicted to arrive at this time.
     At(Time),
 }
 
-/// A queue read by its queue, and by its number among those of that queue.
+/// Identification of a queue read: its queue, and its number among the reads of that queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PollName {
     pub queue: u16,
     pub serial: u16,
 }
 
-/// A queue read in flight, how many commands it is expected to bring, and the entry behind them.
+/// Queue read in flight: its entries, the number of commands that it is expected to bring, and the entry behind them
+/// (`through`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Poll {
     pub name: PollName,
@@ -54,7 +57,7 @@ impl PollName {
 }
 
 impl Endpoint {
-    /// Read a queue as often as is due now, and set the timer for the next time.
+    /// Sends all queue reads that are due now, and sets the timer for the next.
     pub(super) fn plan(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let next = loop {
             match self.next_read(now, number) {
@@ -71,7 +74,7 @@ impl Endpoint {
         }
     }
 
-    /// The timer for the next queue read has fired. What was planned holds unless the window has changed since.
+    /// Handles the timer of the next queue read. The plan holds unless the window has changed since.
     pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.read_at = None;
@@ -81,7 +84,7 @@ impl Endpoint {
         self.plan(now, number, ports);
     }
 
-    /// When the queue is to be read next, as far as that is known.
+    /// Returns the time of the next queue read, if it is known.
     #[inline(always)]
     fn next_read(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
@@ -95,7 +98,8 @@ impl Endpoint {
         Some(next.max(now))
     }
 
-    /// The same while reads overlap, or behind one that has found more or less than was expected.
+    /// Returns the time of the next queue read while reads overlap, or behind one that has found more or less than was
+    /// expected.
     #[inline(never)]
     fn next_of_several(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         let in_flight = queue.in_flight.len();
@@ -120,8 +124,8 @@ impl Endpoint {
         }
     }
 
-    /// The same at depth 1, where most time is spent: behind a command as soon as there can be another, and otherwise in
-    /// time for the one that is expected.
+    /// Returns the time of the next queue read at depth 1, where most time is spent: behind a command as soon as there
+    /// can be another, and otherwise in time for the predicted one.
     #[inline(always)]
     fn next_single(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         if !queue.in_flight.is_empty() {
@@ -141,13 +145,14 @@ impl Endpoint {
         }
     }
 
-    /// How far queue reads are apart while nothing is known of the commands.
+    /// Returns the distance of queue reads while nothing is known of the commands.
     fn pace(&self, queue: &Queue) -> Span {
         queue.round_trip / self.polls_in_flight as u64
     }
 
-    /// When to read a queue for which no read is in flight: as soon as another command can be of use, and after a read
-    /// that has found nothing after a pause, unless a command is expected before that read would be back.
+    /// Returns the time of the next read of a queue for which no read is in flight: as soon as another command can be
+    /// of use, and after an empty read after a pause, unless a command is predicted to arrive before that read would be
+    /// back.
     #[inline(always)]
     fn lone(&self, now: Time, queue: &Queue, due: Due, needed: Time) -> Option<Time> {
         let at = match queue.idle_since {
@@ -161,7 +166,7 @@ impl Endpoint {
         }
     }
 
-    /// When the next command that is not being read yet is expected.
+    /// Returns the predicted arrival of the next command that no queue read in flight covers.
     #[inline(always)]
     fn due(&self, queue: &Queue, number: u16, awaited: u32) -> Due {
         if !self.predict || queue.mode != Mode::Poll {
@@ -173,22 +178,22 @@ impl Endpoint {
         }
     }
 
-    /// Whether it is expected now.
+    /// True if the next uncovered command is predicted for now.
     #[inline(never)]
     fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
         self.due(queue, number, awaited) == Due::At(now)
     }
 
-    /// When to read for the command that follows `sent`. A queue read that goes out before all its data has left delays
-    /// the rest, and with it that command.
+    /// Returns the time of the queue read for the command that follows `sent`. A queue read that goes out before all
+    /// its data has left delays the rest, and with it that command.
     #[inline(always)]
     fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
         let at = queue.predictor.target(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
 
-    /// From when on a queue read is needed, so that data leaves without a gap: what it brings can be sent when the data
-    /// of the reads here, and of those that are being fetched, has left.
+    /// Returns the latest time for a queue read at which data leaves without a gap: its commands' data follows the data
+    /// of the reads that are here and of those being fetched.
     #[inline(always)]
     fn needed(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
@@ -196,7 +201,8 @@ impl Endpoint {
         until - queue.round_trip - queue.lead - margin
     }
 
-    /// Commands that a queue read is likely to find now, of those that no other read is about to bring.
+    /// Returns the number of commands that a queue read is likely to find now, apart from those that other reads are
+    /// about to bring.
     fn waiting(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
         if queue.backlog {
             return self.fetch_entries;
@@ -213,9 +219,9 @@ impl Endpoint {
         expected.take_while(|sent| is_there(sent)).count() as u32
     }
 
-    /// Send a queue read. It begins at the first entry that no other read is about to bring, and asks for as many commands
-    /// as are expected, or for as many as it may where nothing is known or it has waited until it was needed: more bytes
-    /// take longer to come.
+    /// Sends a queue read. It begins at the first entry that no other read is about to bring. It asks for as many
+    /// commands as are expected; where nothing is known, or the read has waited until it was needed, it asks for the
+    /// maximum. More bytes take longer to arrive.
     pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
@@ -236,7 +242,7 @@ impl Endpoint {
         let token = Role::POLL.token(name.pack());
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
-        // The read that proves the queue empty comes after the host has been told to ring.
+        // The read that proves the queue empty comes after the host has been told to write doorbells.
         let behind_writes = queue.mode == Mode::Drain;
         let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
         self.request_time = ports.link.packet_time(Kind::MemoryRead, 0);

@@ -1,10 +1,11 @@
-//! The endpoint's choice of the tag, in runs with data: it sees every write, keeps what chunks end in, and tells the
-//! host when a write makes the tag one in which a chunk ends (section 3.1, the two deterministic strategies).
+//! Choice of the incomplete tag by the endpoint, in runs with data. The endpoint sees every write, keeps the last bytes
+//! of each chunk, and tells the host a new tag when a write makes some chunk end in the current one (section 3.1, the
+//! two deterministic strategies).
 //!
 //! The new tag travels to the host as a posted write, before the write that forced it is acknowledged. Reads that were
-//! marked with the old tag before it arrived, and meet the new data, are stuck until the host's time-out: that window
-//! is the only one in which a block-aligned read collides. Comparing candidates with the contents takes the device
-//! time, but none on the link, and the next tag can be sought in advance: nothing is charged for it.
+//! marked with the old tag before it arrived, and meet the new data, are stuck until the host's time-out: only in that
+//! window can a block-aligned read collide. Comparing candidates with the contents takes the device time, but none on
+//! the link, and the next tag can be chosen in advance, so no time is charged for it.
 
 use super::Role;
 use super::endpoint::Endpoint;
@@ -19,10 +20,10 @@ use crate::shared::Shared;
 use crate::tlp::{Direction, Packet};
 use phaselink_ring::trailer::{self, StoredTrailers, TagSource, TagWidth, UnusedTrailers};
 
-/// Where the tag stands, behind a queue's mode word.
+/// Offset of the tag from a queue's mode word.
 const TAG_WORD: u64 = 8;
 
-/// What chunks end in, and the tag chosen so that none ends in it.
+/// Last bytes of all chunks, and the tag that no chunk ends in.
 #[derive(Clone, Debug)]
 pub(super) struct Trailers {
     source: TagSource,
@@ -32,7 +33,7 @@ pub(super) struct Trailers {
 }
 
 impl Trailers {
-    /// A fresh device's, all zeros; none where tags are chosen blindly.
+    /// Returns the trailers of a fresh device, all zeros, or none where tags are random.
     fn new(drive: &Drive, seed: u64) -> Option<Trailers> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
@@ -48,7 +49,7 @@ impl Trailers {
         Some(Trailers { source, width, chunk_bytes, changes: 0 })
     }
 
-    /// Take over what a device holds that begins anew after others have written; pages that nobody wrote to are zeros.
+    /// Takes over the contents of a device that is reset after writes; pages without a write are zeros.
     fn take_over(&mut self, contents: &SparseBytes) {
         for page in contents.pages() {
             for place in trailer::places(page.len(), self.chunk_bytes as usize, self.width) {
@@ -59,7 +60,7 @@ impl Trailers {
         }
     }
 
-    /// Record what a write changes; true if the tag is another one now.
+    /// Records the change by a write; true if the tag changes.
     fn learn(&mut self, packet: &Packet, shared: &Shared) -> bool {
         let data = shared.data.as_ref().expect("trailers are kept in runs with data");
         let before = self.source.current();
@@ -75,7 +76,7 @@ impl Trailers {
         self.source.current() != before
     }
 
-    /// What the host is told.
+    /// Returns the bytes that announce the tag to the host.
     fn announcement(&self) -> [u8; 8] {
         let none = u64::MAX;
         self.source.current().unwrap_or(none).to_le_bytes()
@@ -83,8 +84,8 @@ impl Trailers {
 }
 
 impl Endpoint {
-    /// Keep what chunks end in from now on, if the choice of tags needs it. The host learns the first tag when it
-    /// sets up its queues.
+    /// Keeps the last bytes of chunks from now on, if the choice of tags needs them. The host learns the first tag when
+    /// it sets up its queues.
     pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
         let Some(mut trailers) = Trailers::new(drive, seed) else { return };
         if let Some(data) = &shared.data {
@@ -96,8 +97,7 @@ impl Endpoint {
         self.trailers = Some(Box::new(trailers));
     }
 
-    /// Data of a write has arrived and is about to be stored: record its trailers, and announce the tag if it has to
-    /// change.
+    /// Records the trailers of write data that is about to be stored, and announces the tag if it has to change.
     pub(super) fn learn_trailers(&mut self, packet: &Packet, ports: &mut Ports) {
         let Some(trailers) = &mut self.trailers else { return };
         if !trailers.learn(packet, ports.shared) {
@@ -111,14 +111,14 @@ impl Endpoint {
         }
     }
 
-    /// How often the tag has changed, if it is the endpoint's to choose.
+    /// Returns the number of tag changes, if the endpoint chooses the tag.
     pub(super) fn tag_changes(&self) -> Option<u64> {
         self.trailers.as_ref().map(|trailers| trailers.changes)
     }
 }
 
-/// The tag that the endpoint has told a queue's host of; none if chunks end in every value of this width, for which a
-/// value beyond the width stands. Chunks never end in every value of 64 bits.
+/// Returns the tag that the endpoint has announced to a queue's host, or none if chunks end in every value of this
+/// width, which a value beyond the width announces. Chunks never end in every value of 64 bits.
 pub(super) fn announced(mode_word: u64, width: TagWidth, memory: &HostMemory) -> Option<u64> {
     let mut bytes = [0; 8];
     memory.read(mode_word + TAG_WORD, &mut bytes);

@@ -1,40 +1,41 @@
-//! The window of reads in flight: those that the endpoint has accepted and whose host has not answered with its next
+//! Window of reads in flight: the reads that the endpoint has accepted and whose host has not followed with its next
 //! command, in the order in which their data leaves.
 //!
 //! The media promises when data starts to flow and the endpoint knows what it sends, so it knows when the data of each
-//! read will have left. In a loop, each of these instants is followed by one command.
+//! read will have left. In a loop, one command follows each of these times.
 
 use super::predict::SizeClass;
 use crate::time::{Span, Time};
 
-/// Reads that the window holds at most: more than come and go within a round trip.
+/// Most reads in the window: more than come and go within a round trip.
 const READS_MAX: usize = 256;
-/// Queue reads that may come back without the command that a read's host owes before it is not expected any more.
+/// Number of queue reads without the command that should follow a read, after which it is no longer expected.
 const MISSES_MAX: u8 = 3;
 
-/// A read whose data leaves or has left.
+/// Read whose data leaves or has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub queue: u16,
     pub size: SizeClass,
-    /// When its data can start to flow, how long that takes, and when it will have left behind that of others.
+    /// Earliest time at which its data can flow, time that the data takes, and time at which it will have left behind
+    /// that of others.
     pub start: Time,
     pub service: Span,
     pub end: Time,
-    /// Queue reads that were to bring the next command, and did not.
+    /// Number of queue reads that were to bring the next command, and did not.
     pub misses: u8,
 }
 
-/// All of them, in the order of `start`.
+/// All reads in flight, in the order of `start`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     sent: Vec<Sent>,
-    /// How often what it says has changed.
+    /// Number of changes to the window's predictions.
     pub changes: u32,
 }
 
 impl Window {
-    /// A read of this size, whose data take `service`, has been accepted.
+    /// Adds a read of this size whose data takes `service`.
     pub(super) fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
             take_out(&mut self.sent, 0);
@@ -48,7 +49,7 @@ impl Window {
         }
     }
 
-    /// Put a read before those that start later.
+    /// Inserts a read before those that start later.
     #[inline(never)]
     fn insert(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         let place = self.sent.partition_point(|other| other.start <= start);
@@ -56,7 +57,7 @@ impl Window {
         self.line_up(place);
     }
 
-    /// A packet that takes `time` goes onto the wire at `now`: before what is left of the data there.
+    /// Delays the data on the wire by a packet of `time` that is sent at `now`.
     pub(super) fn cut_in(&mut self, now: Time, time: Span) {
         if self.until() <= now {
             return;
@@ -68,7 +69,7 @@ impl Window {
         }
     }
 
-    /// The link has all data that can start by now, and will have sent it at `end`.
+    /// Notes that the link has all data that can start by now, and will have sent it at `end`.
     pub(super) fn hand_over(&mut self, now: Time, end: Time) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.start <= now) else { return };
         let free_at = place.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
@@ -77,7 +78,7 @@ impl Window {
         self.line_up(place);
     }
 
-    /// Data leaves in the order in which it can start.
+    /// Recomputes the ends of the reads from this place on: data leaves in the order in which it can start.
     #[inline(never)]
     fn line_up(&mut self, from: usize) {
         let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
@@ -88,12 +89,12 @@ impl Window {
         }
     }
 
-    /// When the data of all reads will have left.
+    /// Returns the time at which the data of all reads will have left.
     pub(super) fn until(&self) -> Time {
         self.sent.last().map_or(Time::ZERO, |sent| sent.end)
     }
 
-    /// The next command of a queue's host has been found: the read that it follows. None if the data of all of them
+    /// Removes the read that the next command of a queue's host follows, and returns it. None if the data of all reads
     /// leaves later than `latest`.
     pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
@@ -104,8 +105,8 @@ impl Window {
         Some(take(&mut self.sent, place))
     }
 
-    /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
-    /// there is one.
+    /// Counts a miss for the oldest `count` reads of a queue, whose next command should have come by now. Removes and
+    /// returns a read whose next command is no longer expected, if there is one.
     #[inline(never)]
     pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
@@ -116,7 +117,7 @@ impl Window {
         Some(take(&mut self.sent, place))
     }
 
-    /// How many reads of a queue a queue read has missed already.
+    /// Returns the number of reads of a queue whose next command at least one queue read has missed.
     pub(super) fn missed(&self, queue: u16) -> u32 {
         match &self.sent[..] {
             [] => 0,
@@ -130,12 +131,12 @@ impl Window {
         self.of(queue).filter(|sent| sent.misses > 0).count() as u32
     }
 
-    /// The reads of a queue whose next command has not been missed, but for the `passed` oldest.
+    /// Returns the reads of a queue whose next command has not been missed, without the `passed` oldest.
     pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
     }
 
-    /// The first of them. At depth 1 the window holds one read or none.
+    /// Returns the first read of [`Window::expected`]. At depth 1 the window holds one read or none.
     #[inline(always)]
     pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
         match &self.sent[..] {
@@ -145,7 +146,7 @@ impl Window {
         }
     }
 
-    /// Whether it holds more than one read.
+    /// True if the window holds more than one read.
     pub(super) fn has_several(&self) -> bool {
         self.sent.len() > 1
     }
@@ -155,17 +156,18 @@ impl Window {
         self.expected(queue, passed).next()
     }
 
-    /// When the data of a queue's reads will have left.
+    /// Returns the time at which the data of a queue's reads will have left.
     pub(super) fn until_of(&self, queue: u16) -> Time {
         self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
     }
 
+    /// Returns the reads of a queue.
     fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }
 }
 
-/// Take an entry out of a short list; mostly it is the only one, and nothing has to be moved.
+/// Takes an entry out of a short list; usually it is the only one, and nothing has to be moved.
 #[inline]
 pub(super) fn take<T>(list: &mut Vec<T>, place: usize) -> T {
     if place + 1 == list.len()

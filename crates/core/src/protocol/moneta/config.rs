@@ -1,4 +1,4 @@
-//! Keys of Moneta in drive files.
+//! Keys of the section `moneta` of drive files.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
@@ -47,17 +47,20 @@ section! {
     }
 }
 
-/// How Moneta's driver guards its pool of free tags.
+/// Protection of the pool of free tags in Moneta's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagPool {
+    /// A lock guards the pool.
     Locked,
+    /// Atomic operations on one word take and release tags.
     LockFree,
 }
 
 names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
 
 impl Moneta {
-    /// The address of an application's buffer has to reach the device with the request, and nothing is copied.
+    /// Returns the problem of zero copy without the buffer's DMA address in each request, or with a copy in the
+    /// software stack.
     pub(super) fn broken_zero_copy(&self, copy_bytes_per_ns: f64) -> Option<Broken> {
         let words = self.request_words;
         Broken::when(

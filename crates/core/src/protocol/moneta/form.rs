@@ -1,7 +1,7 @@
-//! Moneta in closed form, in the order of the ladder in [`crate::protocol::moneta`].
+//! Closed form of Moneta, in the order of the ladder in [`crate::protocol::moneta`].
 //!
-//! The pieces of a lone request meet only each other. Transfer buffers, ring and wires serve them in order, so that a
-//! recurrence over the pieces gives the instant of each.
+//! The pieces of a lone request contend only with each other. Transfer buffers, ring and wires serve them in order, so
+//! a recurrence over the pieces gives the time of each.
 
 use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
@@ -20,67 +20,76 @@ use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
 const REGISTER_BYTES: u32 = WORD_BYTES as u32;
-/// An interrupt message (PCI Express Base Specification 6.0, section 6.1.4).
+/// Bytes of an interrupt message (PCI Express Base Specification 6.0, section 6.1.4).
 const MESSAGE_BYTES: u32 = 4;
 
-/// A request over Moneta.
+/// Returns the closed form of a request over Moneta.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
+/// Returns the commands of a request of this size.
 fn split(parts: &Parts, bytes: u32) -> Split {
     Split::new(bytes, parts.drive.moneta.max_transfer_kib)
 }
 
-/// The largest piece: no command's is larger than the command.
+/// Returns the bytes of the largest piece, which is no larger than a command.
 fn chunk_bytes(parts: &Parts) -> u32 {
     parts.drive.moneta.chunk_bytes.min(parts.drive.moneta.max_transfer_kib * 1024)
 }
 
-/// The sizes of a request's pieces. Both they and commands are powers of two, so that only the last may be shorter.
+/// Returns the sizes of a request's pieces. Sizes of pieces and commands are powers of two, so only the last piece may
+/// be shorter.
 fn pieces(parts: &Parts, bytes: u32) -> impl Iterator<Item = u32> + use<> {
     let chunk_bytes = chunk_bytes(parts);
     (0..bytes.div_ceil(chunk_bytes)).map(move |piece| chunk_bytes.min(bytes - piece * chunk_bytes))
 }
 
+/// Returns the bytes of a request's first piece.
 fn first_bytes(parts: &Parts, bytes: u32) -> u32 {
     bytes.min(chunk_bytes(parts))
 }
 
+/// Returns the bytes of a request's last piece.
 fn last_bytes(parts: &Parts, bytes: u32) -> u32 {
     pieces(parts, bytes).last().unwrap_or(bytes)
 }
 
-/// Transfer buffers that a lone request finds.
+/// Returns the number of transfer buffers that a lone request can use.
 fn buffers(parts: &Parts) -> usize {
     let each = usize::from(parts.drive.moneta.transfer_buffers);
     if parts.drive.moneta.split_queues { each } else { 2 * each }
 }
 
+/// Returns the time of a piece on the ring.
 fn over_ring(parts: &Parts, bytes: u32) -> Span {
     BusRate::from_bytes_per_ns(parts.drive.moneta.ring_bytes_per_ns).transfer_time(bytes)
 }
 
+/// Returns the packet of a request word.
 fn word(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
+/// Returns the packet of an interrupt message.
 fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, MESSAGE_BYTES)
 }
 
-/// The handler's read of a status register, and its answer.
+/// Returns the handler's read of a status register, and the completion of that read.
 fn status_read(parts: &Parts) -> (Packet, Packet) {
     let read = Packet { direction: Direction::Down, ..parts.read(REGISTER_BYTES) };
     (read, Packet { kind: Kind::Completion, direction: Direction::Up, ..read })
 }
 
-/// Whether the thread sleeps over its request: a large one, or one that it has left to the kernel's worker.
+/// True if the thread sleeps until its request completes: a large request, or one that it has left to the kernel's
+/// worker.
 fn sleeps(parts: &Parts, bytes: u32) -> bool {
     bytes > parts.drive.moneta.spin_up_to_bytes || parts.drive.stages().iter().any(|stage| stage.hand_over)
 }
 
-/// Interrupts are shared by the requests that are done meanwhile, and so are reads of the status.
+/// Returns the demands of a request on all resources. Interrupts and status reads are left out, as all requests that
+/// completed meanwhile share them.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let slept = if class.bytes > parts.drive.moneta.spin_up_to_bytes { parts.drive.moneta.sleep } else { Span::ZERO };
     let mut demands = Form::shared(parts, workload, class, parts.at_clock(slept), false);
@@ -97,8 +106,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// The least for which a piece holds its buffer: of a read from its turn until its data has been received, of a write
-/// until it is over the ring.
+/// Returns the shortest time for which a piece holds its buffer: for a read, from its turn until its data has been
+/// received; for a write, until the data has crossed the ring.
 fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     let filled = match direction {
         DataDirection::Read => parts.least(DataDirection::Read, bytes) + parts.sent(&parts.data(bytes)),
@@ -110,6 +119,7 @@ fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     filled + over_ring(parts, bytes)
 }
 
+/// Adds the demand on transfer buffers.
 fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     let name = match (parts.drive.moneta.split_queues, direction) {
         (false, _) => "transfer buffers",
@@ -119,9 +129,10 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection
     demands.add(name, buffers(parts) as f64, held(parts, direction, bytes), 1.0);
 }
 
+/// Returns the latency of a request of this class.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
-    // Pieces that are held up meet differently in the memory, and may be the sooner for it.
+    // Pieces that are delayed meet differently in the memory, and may be faster for it.
     let is_told = held_up.is_none() && !split(parts, class.bytes).is_split();
     let offsets = parts.places(workload, class).filter(|_| is_told).map(|offsets| offsets.collect());
     let doubt = held_up.or_else(|| doubt(parts, workload, class));
@@ -146,8 +157,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     })
 }
 
-/// Pieces out of the memory, over the ring, and to the host. When the last of them has left, and with it the interrupt
-/// message can.
+/// Charges a read: pieces from the memory over the ring to the host. Returns the time at which the last of them has
+/// left, and with it the interrupt message can.
 fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let received = parts.link.one_way() + parts.root_complex.settle_time().unwrap_or_default();
     let (mut media, mut ring) = (parts.media.clone(), Bus::default());
@@ -156,7 +167,7 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let mut last = None;
     let mut at = offset;
     for (place, bytes) in pieces(parts, bytes).enumerate() {
-        // The first ones find empty buffers, each other one that of a piece which has been received.
+        // The first pieces find empty buffers; every other piece gets the buffer of one that has been received.
         let taken = place.checked_sub(buffers(parts)).map_or(ledger.cursor(), |earlier| left[earlier] + received);
         let timing = media.read(taken, at, bytes, bytes);
         let length = over_ring(parts, bytes);
@@ -179,13 +190,13 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     wire_free_at
 }
 
-/// The last of the data has left: to the host, and into its memory.
+/// Charges the last of the data's time to the host and into host memory.
 fn receive(parts: &Parts, ledger: &mut Ledger) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// Pieces from the host, over the ring, and into the memory: when all are there.
+/// Charges a write: pieces from the host over the ring into the memory. Returns the time at which all are stored.
 fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     let (mut media, mut ring) = (parts.media.clone(), Bus::default());
     let mut reads = DataReads::new(parts);
@@ -215,9 +226,9 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     done
 }
 
-/// The least that a request takes in the device, wherever it lies and whatever holds up its pieces: its data follows
-/// itself on the wire, or its last piece waits for a buffer that others have held in turn. Of a split request, the last piece
-/// may be the first that gets one.
+/// Charges the shortest time of a request in the device, regardless of its place and of delays of its pieces: its data
+/// follows itself on the wire, or its last piece waits for a buffer that others have held in turn. Of a split request,
+/// the last piece may be the first that gets a buffer.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
@@ -246,8 +257,8 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     left
 }
 
-/// From the interrupt message, which leaves at `done`, to the thread being done with its request. The status that the handler
-/// reads for an earlier command of the request may tell of the last, too.
+/// Charges the time from the interrupt message, which leaves at `done`, until the thread has completed its request. The
+/// status that the handler reads for an earlier command of the request may include the last command.
 fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, done: Time, ledger: &mut Ledger) {
     if split(parts, bytes).is_split() {
         let found = done + parts.sent(&status_read(parts).1);
@@ -259,7 +270,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     let (read, answer) = status_read(parts);
     let found = handled + parts.sent(&read) + parts.sent(&answer);
     ledger.until(Stage::Interrupt, found);
-    // For how long the handler counts on waiting for the answer.
+    // Time that the handler plans to wait for the completion of its read.
     let back = parts.link.packet_time(Kind::Completion, REGISTER_BYTES);
     let stalled = handled + parts.link.packet_time(Kind::MemoryRead, 0) + back + parts.link.one_way() * 2;
     if sleeps(parts, bytes) {
@@ -274,7 +285,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
     }
 }
 
-/// Whether interrupts may go to another core than their thread's: to one that idles.
+/// True if interrupts may go to another core than their thread's: to one that idles.
 fn strays(parts: &Parts, workload: &Workload) -> bool {
     let (moneta, host) = (&parts.drive.moneta, &parts.drive.host);
     let cores = if host.interrupt_cores == 0 { host.processors() } else { host.interrupt_cores.min(host.processors()) };
@@ -284,7 +295,7 @@ fn strays(parts: &Parts, workload: &Workload) -> bool {
     !alone && !kept
 }
 
-/// Why a lone request may take longer in the host.
+/// Returns the reason, if there is one, why a lone request may take longer in the host.
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static str> {
     let moneta = &parts.drive.moneta;
     let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
@@ -301,7 +312,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     found.or_else(|| held_up(parts, class))
 }
 
-/// What may hold its data up.
+/// Returns the reason, if there is one, why the data of a request may be delayed.
 fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
     let link = &parts.drive.link;
     let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > parts.drive.moneta.chunk_bytes;
@@ -314,7 +325,7 @@ fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
     found.or_else(|| parts.chance())
 }
 
-/// Whether the data of a lone read, or the requests for that of a lone write, never wait for credits.
+/// True if the data of a lone read, or the read requests of a lone write, never wait for credits.
 fn flows(parts: &Parts, class: &Class) -> bool {
     let (chunk_bytes, buffers) = (parts.drive.moneta.chunk_bytes, buffers(parts) as u32);
     let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(chunk_bytes), ..packet };
@@ -325,7 +336,7 @@ fn flows(parts: &Parts, class: &Class) -> bool {
     let requests = parts.data_read(piece_bytes);
     let (each, _) = parts.link.packet_times(&requests);
     let every = each.max(parts.link.accept_time(Direction::Up));
-    // The credits of a piece are back before its buffer is empty, and other requests follow.
+    // The credits of a piece return before its buffer is empty, and other requests follow.
     let back = every * u64::from(requests.count()) + parts.link.credit_round_trip(Direction::Up, each);
     let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
     let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);

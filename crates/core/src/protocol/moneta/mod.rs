@@ -48,7 +48,7 @@ impl Protocol for Moneta {
         Role::messages().collect()
     }
 
-    /// Requests beyond the tags wait in the driver.
+    /// Returns the limits of queues and memory. Requests beyond the tags wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: u16::MAX.into(),
@@ -79,8 +79,8 @@ impl Protocol for Moneta {
     }
 }
 
-/// The driver learns of completions from its interrupt handler alone; whether a thread spins until then depends on
-/// the size of its request.
+/// Returns the problem of another way to wait than sleeping. The driver learns of completions from its interrupt
+/// handler alone; the size of a request determines whether its thread spins until then.
 fn broken_wait(drive: &Drive) -> Option<Broken> {
     Broken::when(
         drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
@@ -90,7 +90,7 @@ fn broken_wait(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// Driver and device, the device's table of DMA addresses loaded.
+/// Returns driver and device; the device's table of DMA addresses is loaded.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, shared);
     let controller = Controller::new(drive, driver.buffers().collect());
@@ -98,7 +98,7 @@ pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Contr
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     REQUEST = "request word",
     READ_DATA = "read data" / "data",

@@ -1,7 +1,7 @@
 //! Registers of the device and the layout of its request word. No behaviour.
 //!
 //! MON says that a request was compressed into 64 bits, without its DMA address, and that the device holds a table of
-//! those. The places of fields and registers are assumed.
+//! DMA addresses. The places of fields and registers are assumed.
 
 /// Unit of addresses and lengths: "the smallest request is about 512 bytes" (MON).
 pub const BLOCK_BYTES: u32 = 512;
@@ -13,24 +13,26 @@ const REGISTERS: u64 = 0xe000_0000;
 pub const BLOCK_REGISTER: u64 = REGISTERS;
 /// DMA address of a request that brings its own.
 pub const BUFFER_REGISTER: u64 = REGISTERS + 0x08;
-/// The request word; writing it issues the request.
+/// Request word; writing it submits the request.
 pub const REQUEST_REGISTER: u64 = REGISTERS + 0x10;
 /// Table of DMA addresses, indexed by tag.
 const BUFFER_TABLE: u64 = REGISTERS + 0x1000;
-/// Status registers, one a vector: bit `tag` is set once the request with that tag is done.
+/// Status registers, one for each vector: bit `tag` is set once the request with that tag is done.
 const STATUS_REGISTERS: u64 = REGISTERS + 0x2000;
 
-/// Bits of a request word, from the lowest: operation, tag, length, first block.
+/// Lowest bits of the fields of a request word: operation at 0, then tag, length and first block.
 const TAG_SHIFT: u32 = 1;
 const BLOCKS_SHIFT: u32 = 7;
 const BLOCK_SHIFT: u32 = 24;
 const TAG_MASK: u64 = (1 << (BLOCKS_SHIFT - TAG_SHIFT)) - 1;
 const BLOCKS_MASK: u64 = (1 << (BLOCK_SHIFT - BLOCKS_SHIFT)) - 1;
 
-/// A request as one 64-bit word.
+/// Request as one 64-bit word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestWord {
+    /// True for a write, false for a read.
     pub write: bool,
+    /// Tag of the request: 6 bits.
     pub tag: u8,
     /// Length in blocks of [`BLOCK_BYTES`]: 17 bits.
     pub blocks: u32,
@@ -39,7 +41,7 @@ pub struct RequestWord {
 }
 
 impl RequestWord {
-    /// The word as it is written to [`REQUEST_REGISTER`].
+    /// Returns the word as it is written to [`REQUEST_REGISTER`].
     pub fn encode(&self) -> u64 {
         u64::from(self.write)
             | (u64::from(self.tag) & TAG_MASK) << TAG_SHIFT
@@ -47,7 +49,7 @@ impl RequestWord {
             | self.block << BLOCK_SHIFT
     }
 
-    /// The request that a word stands for; every word is some request.
+    /// Returns the request that a word stands for; every word decodes to a request.
     pub fn decode(word: u64) -> RequestWord {
         RequestWord {
             write: word & 1 == 1,
@@ -58,17 +60,20 @@ impl RequestWord {
     }
 }
 
-/// A register that the host writes.
+/// Register that the host writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Register {
+    /// First block of a request whose words are not packed.
     Block,
+    /// DMA address of a request that brings its own.
     Buffer,
+    /// Request word.
     Request,
-    /// Entry of the table of DMA addresses.
+    /// Entry of the table of DMA addresses, with its tag.
     BufferOf(u8),
 }
 
-/// The register at an address, if there is one.
+/// Returns the register at an address, if there is one.
 pub fn register(address: u64) -> Option<Register> {
     match address {
         BLOCK_REGISTER => Some(Register::Block),
@@ -78,22 +83,22 @@ pub fn register(address: u64) -> Option<Register> {
     }
 }
 
-/// Address of the DMA address of `tag`.
+/// Returns the address of the table entry for the DMA address of `tag`.
 pub fn buffer_of(tag: u8) -> u64 {
     BUFFER_TABLE + u64::from(tag) * WORD_BYTES
 }
 
-/// Address of the status register of `vector`.
+/// Returns the address of the status register of `vector`.
 pub fn status_register(vector: u8) -> u64 {
     STATUS_REGISTERS + u64::from(vector) * WORD_BYTES
 }
 
-/// The vector whose status register is at an address.
+/// Returns the vector whose status register is at an address.
 pub fn status_vector(address: u64) -> Option<u8> {
     index(address, STATUS_REGISTERS)
 }
 
-/// Place of an address in a table of 64 registers.
+/// Returns the place of an address in a table of 64 registers.
 fn index(address: u64, table: u64) -> Option<u8> {
     let offset = address.checked_sub(table)?;
     (offset % WORD_BYTES == 0 && offset / WORD_BYTES < 64).then_some((offset / WORD_BYTES) as u8)

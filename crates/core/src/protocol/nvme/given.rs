@@ -39,6 +39,9 @@ impl Given {
 
     /// Returns the part of a list that a packet with this `payload` has read: the real content, or the payload itself
     /// for a command of the modelled driver.
+    ///
+    /// # Errors
+    /// Data Transfer Error if the real list could not be read this far.
     pub(super) fn part(&mut self, command: u32, payload: &[u8]) -> Result<Vec<u8>, Status> {
         let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.to_vec()) };
         if lists.len() < payload.len() {

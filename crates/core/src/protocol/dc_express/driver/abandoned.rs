@@ -1,8 +1,8 @@
-//! Attempts that the driver has given up although their data is on its way: the time-out was too short for this load.
+//! Attempts that the driver has abandoned although their data is in flight: the time-out was too short for this load.
 //!
-//! The data of such an attempt still comes, and would overwrite the tags of another attempt in the same buffer. So
-//! the next attempt gets another slot, and the old one stays out of use until all its data has come; the driver then
-//! knows how long a read can take, and waits longer from then on.
+//! The data of such an attempt still arrives, and would overwrite the tags of another attempt in the same buffer. So
+//! the next attempt gets another slot, and the old one stays unused until all its data has arrived. The driver then
+//! knows how long a read can take, and uses a longer time-out.
 
 use super::{Driver, Read};
 use crate::ledger::Stage;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
-    /// Read again in another slot; if there is none, look again after another time-out.
+    /// Repeats a read in another slot; if no slot is free, waits for another time-out.
     pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[number];
         let old = queue.reads.get_mut(usize::from(slot));
@@ -31,7 +31,7 @@ impl Driver {
         self.enqueue(now, number, free, link, shared);
     }
 
-    /// Packets of an abandoned attempt have come after all; `total` make it complete.
+    /// Handles packets of an abandoned attempt; `total` packets make it complete.
     #[cold]
     #[inline(never)]
     pub(super) fn on_late(
@@ -54,8 +54,8 @@ impl Driver {
     }
 }
 
-/// A request gets another number, so that what still happens to the old attempt is not charged to the new one. All
-/// that it has cost so far is the time-out's.
+/// Returns a new number for a request, so that later events of the old attempt are not charged to the new one. All time
+/// up to now is charged to the time-out.
 fn start_again(now: Time, old: RequestId, shared: &mut Shared) -> RequestId {
     let request = &shared.requests[old];
     let mut ledger = Ledger::default();

@@ -1,4 +1,4 @@
-//! Receive buffers in runs with data: the tags that really stand in them say whether a read is complete.
+//! Receive buffers in runs with data: the tags in them tell whether a read is complete.
 
 use phaselink_ring::trailer::{self, Tag, TagWidth};
 
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
-    /// Mark the buffer of the read in `slot` with a tag, which is kept and returned.
+    /// Marks the buffer of the read in `slot` with a tag, which is kept and returned.
     #[inline(never)]
     pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
         let read = *self.queues[number].reads.get_mut(usize::from(slot));
@@ -29,8 +29,8 @@ impl Driver {
         tag.value
     }
 
-    /// The driver's own random tag, or the one that the endpoint has announced. A read that got stuck with that one
-    /// is not protected by it (it does not end at the end of a block): another one may help.
+    /// Returns the driver's own random tag, or the one that the endpoint has announced. The announced tag does not
+    /// protect a read that got stuck with it, as that read does not end at the end of a block: another tag may help.
     fn choose_tag(&mut self, number: usize, read: &Read, memory: &HostMemory) -> u64 {
         let own = self.own_tag();
         if self.tag_choice == TagChoice::Random {
@@ -40,11 +40,12 @@ impl Driver {
         tag.filter(|&tag| read.attempt == 0 || tag != read.tag).unwrap_or(own)
     }
 
+    /// Returns the width of the tag.
     fn width(&self) -> TagWidth {
         TagWidth::from_bits(self.tag_bits).expect("the schema allows these widths alone")
     }
 
-    /// Packets of a read's data have settled: look at the tags, as figure 2 has it.
+    /// Handles packets of a read's data that are visible in memory: checks the tags as in figure 2.
     #[inline(never)]
     pub(super) fn on_bytes_settled(
         &mut self,
@@ -75,7 +76,7 @@ impl Driver {
     }
 }
 
-/// The first chunk found of a buffer, its address and bytes, that still ends in the tag.
+/// Returns the first chunk found that still ends in the tag, in a buffer given by address and bytes.
 fn first_incomplete(memory: &HostMemory, buffer: (u64, usize), chunk_bytes: usize, tag: Tag) -> Option<usize> {
     let (address, bytes) = buffer;
     let is_marked = |chunk| {

@@ -1,7 +1,8 @@
-//! The DC Express driver: marks receive buffers, puts commands into a ring, and watches the tags go.
+//! DC Express driver of the simulation: marks receive buffers with tags, writes commands into a queue, and polls the
+//! tags.
 //!
-//! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block
-//! driver; either way there is no doorbell and no completion to handle.
+//! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block driver;
+//! either way there is no doorbell and no completion to handle.
 
 mod abandoned;
 mod buffers;
@@ -35,18 +36,18 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, packets};
 
-/// A read under way.
+/// Read in flight.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     request: RequestId,
     attempt: u8,
     started: Time,
     settled: u32,
-    /// Tag that its buffer is marked with.
+    /// Tag with which its buffer is marked.
     tag: u64,
-    /// Its last packet has been seen before another one (only with data).
+    /// True if its last packet was seen before another one (only in runs with data).
     oops: bool,
-    /// Another attempt has taken its place; the slot is free again once all its data has come.
+    /// True if another attempt replaces this one; the slot is free again once all its data has arrived.
     abandoned: bool,
 }
 
@@ -56,7 +57,7 @@ impl Read {
     }
 }
 
-/// One command queue as the driver sees it.
+/// Command queue as the driver sees it.
 #[derive(Clone, Debug)]
 struct Queue {
     base: u64,
@@ -66,47 +67,52 @@ struct Queue {
     tail: u32,
     pass: u8,
     free_slots: Vec<u16>,
-    /// Requests that found no free slot: parts of large ones, or slots that abandoned attempts hold.
+    /// Requests without a free slot: parts of large requests, or requests that wait because abandoned attempts hold
+    /// slots.
     waiting: VecDeque<RequestId>,
     reads: CommandSlots<Read>,
 }
 
-/// The driver: its own queues, and an NVMe driver for writes.
+/// DC Express driver of the simulation: its own queues, and an NVMe driver for writes.
 #[derive(Clone, Debug)]
 pub struct Driver {
+    /// Driver that submits writes.
     pub nvme: NvmeDriver,
     queues: Vec<Queue>,
     chunk_bytes: u32,
     /// Processor time to write, or to check, one tag.
     tag_time: Span,
-    /// What a command takes of its thread beside that.
+    /// Processor time of a command beside its tags.
     command_time: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
-    /// Logarithm of the chance that a random tag is not what a packet ends with.
+    /// Natural logarithm of the probability that a packet does not end in a random tag.
     spared_ln: f64,
     random: Random,
-    /// A read that takes longer is stuck: maximum queue depth times maximum latency (section 3.1).
+    /// Time after which a read counts as stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
     watching: bool,
     first_binding: usize,
+    /// Counters.
     pub counts: Counts,
 }
 
-/// What the driver has seen.
+/// Counters of the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Reads whose last packet was there before another one.
+    /// Number of reads whose last packet was there before another one.
     pub oops: u64,
+    /// Number of reads whose data ended in their tag.
     pub tag_collisions: u64,
+    /// Number of time-outs of stuck reads.
     pub tag_timeouts: u64,
-    /// Packets that came after their read had been given up.
+    /// Number of packets that arrived after their read had been abandoned.
     pub late_packets: u64,
 }
 
 impl Driver {
-    /// A driver with its queues made known to the endpoint.
+    /// Returns a driver whose queues the endpoint knows.
     pub fn new(drive: &Drive, nvme: NvmeDriver, endpoint: &mut Endpoint, seed: u64, shared: &mut Shared) -> Driver {
         let config = &drive.dc_express;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
@@ -136,20 +142,21 @@ impl Driver {
         }
     }
 
-    /// The tag that the next read is marked with, and where those after it come from.
+    /// Returns the tag of the next read and the source of later tags, so that a test can inject faults.
     #[cfg(test)]
     pub(crate) fn tags_planted(&mut self) -> (&mut u64, &mut Random) {
         (&mut self.tag, &mut self.random)
     }
 
-    /// Requests of the reads whose data are on their way.
+    /// Returns the requests of the reads whose data is in flight, for tests.
     #[cfg(test)]
     pub(crate) fn reads_planted(&self) -> Vec<RequestId> {
         let reads = self.queues.iter().flat_map(|queue| queue.reads.iter());
         reads.filter(|read| !read.abandoned).map(|read| read.request).collect()
     }
 
-    /// Let every chunk but the last of a read's buffer look complete, if the last one does.
+    /// Makes every chunk but the last of a read's buffer look complete, if the last one does, as a faulty driver would
+    /// see it.
     #[cfg(test)]
     pub(crate) fn overlook_chunks(&self, request: RequestId, shared: &mut Shared) {
         let of = |queue: &Queue| queue.reads.iter().find(|read| read.request == request).copied();
@@ -177,14 +184,14 @@ impl Driver {
         packets(bytes, self.chunk_bytes)
     }
 
-    /// Put the command of the read in `slot` into the ring.
+    /// Writes the command of the read in `slot` into the queue.
     #[inline(always)]
     fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
         let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
-        // In runs with data, the buffer says which.
+        // In runs with data, the buffer determines the tag.
         if shared.data.is_none() {
             read.tag = own_tag;
         }
@@ -214,12 +221,12 @@ impl Driver {
         link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, shared);
     }
 
-    /// The tag that the driver itself has chosen.
+    /// Returns the tag that the driver itself has chosen.
     fn own_tag(&self) -> u64 {
         self.tag & (u64::MAX >> (64 - u32::from(self.tag_bits)))
     }
 
-    /// Packets of a read's data have settled in its buffer.
+    /// Handles packets of a read's data that are visible in its buffer.
     fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
         let Settled { packet, first, count, burst_count: total } = *settled;
         let name = ReadName::unpack(packet.token.context);
@@ -233,7 +240,7 @@ impl Driver {
             return self.on_bytes_settled(now, name, total, link, shared);
         }
         if read.settled < total {
-            // The tail of the buffer is looked at first; it alone proves nothing (figure 1d).
+            // The tail of the buffer is checked first; a tail without the tag alone proves nothing (figure 1d).
             self.counts.oops += u64::from(first + count == total);
         } else if self.collides(total) {
             self.on_collision(now, name, shared);
@@ -242,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// All packets are there and all tags are gone.
+    /// Completes a read whose packets are all there and whose tags are all gone.
     #[inline(always)]
     fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let request = self.queues[usize::from(name.queue)].reads.complete(usize::from(name.slot)).request;
@@ -251,7 +258,8 @@ impl Driver {
         self.release(now, name, link, shared);
     }
 
-    /// All packets are there, but one of them ends in the tag: only the time-out will tell.
+    /// Counts a read whose packets are all there, but one of which ends in the tag: it completes only after the
+    /// time-out.
     #[cold]
     #[inline(never)]
     fn on_collision(&mut self, now: Time, name: ReadName, shared: &mut Shared) {
@@ -260,7 +268,7 @@ impl Driver {
         self.counts.tag_collisions += 1;
     }
 
-    /// A slot is free: for the next request that had to wait for one, if there is any.
+    /// Frees a slot and submits the next request that waits for one, if there is any.
     fn release(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
@@ -276,19 +284,19 @@ impl Driver {
         }
     }
 
-    /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
-    /// with equal chance; the deterministic strategies never choose a value that is stored.
+    /// True if one of the packets happens to end in the tag. Without data, each packet ends in any value with equal
+    /// probability; the deterministic strategies never choose a stored value.
     fn collides(&mut self, packets: u32) -> bool {
         let spared_ln = f64::from(packets) * self.spared_ln;
         if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
             return false;
         }
-        // The chance is a little less than what the first comparison asks, which is cheap and nearly always enough.
+        // The probability is a little less than the first comparison's, which is cheap and nearly always enough.
         let draw = self.random.unit();
         draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
 
-    /// Keep one timer set while reads are under way.
+    /// Keeps one timer set while reads are in flight.
     fn watch(&mut self, now: Time, shared: &mut Shared) {
         if !std::mem::replace(&mut self.watching, true) {
             shared.scheduler.after(now, self.timeout, Event::Driver);
@@ -327,7 +335,7 @@ impl halves::Driver for Driver {
         }
     }
 
-    /// The write path says itself what it costs.
+    /// Returns the processor time of reads here; the NVMe driver returns that of writes.
     fn work_beside(&self, io: &Io) -> Span {
         match io.op.direction() {
             DataDirection::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
@@ -395,8 +403,8 @@ impl halves::Driver for Driver {
     }
 }
 
-/// Longest time that one read may take: as described, or what its parts can add up to when it has to wait for a write
-/// of the same bank.
+/// Returns the longest time that one read may take: the configured one, or the sum of its parts when it has to wait for
+/// a write of the same bank.
 fn max_latency(drive: &Drive) -> Span {
     let config = drive.dc_express.max_latency;
     if !config.is_zero() {

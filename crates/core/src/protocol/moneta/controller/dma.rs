@@ -1,9 +1,9 @@
-//! A DMA engine: moves pieces in the order of its request queue.
+//! DMA engine, which moves pieces in the order of its request queue.
 //!
-//! Pieces of one direction follow each other without a pause. At a change of direction the engine lets what is under
-//! way arrive first, so that an engine for reads and writes uses one direction of the link at a time: this is what
-//! holds a combined workload to the throughput of reads or writes alone (MON), and what two queues with an engine each
-//! do away with. That the cause is this one is assumed.
+//! Pieces of one direction follow each other without a pause. At a change of direction the engine first lets the pieces
+//! in flight arrive, so that an engine for reads and writes uses one direction of the link at a time. This limits a
+//! combined workload to the throughput of reads or writes alone (MON); two queues with an engine each avoid it. That
+//! this is the cause is assumed.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::Piece;
 use crate::request::DataDirection;
 use crate::table::Table;
 
-/// One engine.
+/// DMA engine of one request queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dma {
     /// Pieces in the order in which the scoreboard took them.
@@ -21,12 +21,12 @@ pub(super) struct Dma {
 }
 
 impl Dma {
-    /// The scoreboard has taken a piece.
+    /// Adds a piece that the scoreboard has taken.
     pub(super) fn line_up(&mut self, piece: u32, direction: DataDirection) {
         self.line.push_back((piece, direction));
     }
 
-    /// The next piece to move, if it may start now; it is under way from then on.
+    /// Starts the next piece, if it may move now; it is in flight from then on.
     pub(super) fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
         let &(piece, direction) = self.line.front()?;
         let is_ready = direction == DataDirection::Write || pieces[piece as usize].buffered;
@@ -40,7 +40,7 @@ impl Dma {
         Some(piece)
     }
 
-    /// A piece has arrived.
+    /// Notes that a piece has arrived.
     pub(super) fn end(&mut self) {
         self.under_way -= 1;
     }

@@ -1,7 +1,7 @@
-//! The Moneta controller: registers, request queues, scoreboard.
+//! Moneta controller of the simulation: registers, request queues, scoreboard.
 //!
-//! It owes the host that every accepted request is done exactly once, and that its status is set no sooner than its
-//! data is on the link (reads) or in the cells (writes). The way of a piece of a request:
+//! Every accepted request completes exactly once, and its status bit is set no sooner than its data is on the link
+//! (reads) or in the cells (writes). The path of a piece of a request:
 //!
 //! ```text
 //!     read    memory controller ── ring ── transfer buffer ── DMA
@@ -34,29 +34,29 @@ use status::Status;
 
 /// Timers of the controller.
 mod timer {
-    /// A request has passed the pipeline: `context` is its tag.
+    /// End of the pipeline for a request: `context` is its tag.
     pub(super) const DECODED: u8 = 0;
-    /// The data of a piece is in its transfer buffer, or has left it over the ring, or is in the cells.
+    /// Data of a piece has reached its transfer buffer, has left it over the ring, or has reached the cells.
     pub(super) const BUFFERED: u8 = 1;
     pub(super) const RELAYED: u8 = 2;
     pub(super) const STORED: u8 = 3;
 }
 
-/// A request between its last word and its status bit.
+/// Request between its last word and its status bit.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     direction: DataDirection,
-    /// First byte on the device, length, and the part of it that the scoreboard has taken.
+    /// First byte on the device, length, and the bytes that the scoreboard has taken.
     offset: u64,
     bytes: u32,
     taken: u32,
-    /// Pieces under way.
+    /// Number of pieces in flight.
     pieces: u32,
     buffer: u64,
     request: Option<RequestId>,
 }
 
-/// A piece that the scoreboard follows.
+/// Piece of a request that the scoreboard tracks.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     tag: u8,
@@ -64,16 +64,16 @@ struct Piece {
     offset: u64,
     bytes: u32,
     buffer: u64,
-    /// The request whose time this is: only its last piece carries it.
+    /// Request to which the times are charged: only its last piece has one.
     request: Option<RequestId>,
-    /// Its data is in its transfer buffer.
+    /// True if its data is in its transfer buffer.
     buffered: bool,
 }
 
-/// The controller.
+/// Moneta controller of the simulation.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Registers of a request under way, and the table of DMA addresses.
+    /// Registers of the next request, and the table of DMA addresses.
     block: u64,
     buffer: u64,
     buffers: Vec<u64>,
@@ -81,7 +81,7 @@ pub struct Controller {
     active: Vec<Option<Active>>,
     queues: Queues,
     pieces: Table<Piece>,
-    /// The DMA engines, one for each request queue.
+    /// DMA engines, one for each request queue.
     dma: [Dma; 2],
     reads: Reads,
     ring: Bus,
@@ -92,13 +92,16 @@ pub struct Controller {
     capacity_bytes: u64,
     max_transfer_bytes: u32,
     max_payload_bytes: u32,
+    /// Number of requests completed.
     pub commands_done: u64,
+    /// Number of requests refused.
     pub refused: u64,
+    /// Number of pieces taken by the scoreboard.
     pub pieces_taken: u64,
 }
 
 impl Controller {
-    /// An idle device; `buffers` is its table of DMA addresses, by tag.
+    /// Returns an idle device; `buffers` is its table of DMA addresses, by tag.
     pub fn new(drive: &Drive, buffers: Vec<u64>) -> Controller {
         let moneta = &drive.moneta;
         Controller {
@@ -125,7 +128,7 @@ impl Controller {
         }
     }
 
-    /// The host writes a register. What is at no register, or makes no sense there, is ignored.
+    /// Handles a register write. Writes to no register, or with a value that is not allowed, are ignored.
     fn on_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
         match spec::register(address) {
             Some(Register::Block) => self.block = word,
@@ -140,8 +143,8 @@ impl Controller {
         }
     }
 
-    /// A request is complete in its registers. One whose tag is under way, or does not exist, is lost, as there is
-    /// nobody to tell; one that asks for nothing or too much is done at once.
+    /// Accepts a request that is complete in its registers. One whose tag is in flight, or does not exist, is lost, as
+    /// no tag could report it; one without data or with too much completes at once.
     fn on_request(&mut self, now: Time, word: RequestWord, ports: &mut Ports) {
         let place = usize::from(word.tag);
         if self.active.get(place).is_none_or(Option::is_some) {
@@ -164,6 +167,7 @@ impl Controller {
         ports.shared.scheduler.after(now, self.pipeline, decoded);
     }
 
+    /// Handles a request at the end of the pipeline.
     fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].expect("a request in the pipeline is active");
         ports.shared.requests.charge(active.request, Stage::Parse, now);
@@ -176,7 +180,7 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// Take pieces of requests for as long as there are transfer buffers for them.
+    /// Takes pieces of requests for as long as there are transfer buffers for them.
     fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
         while let Some(tag) = self.queues.draw() {
             let piece = self.take_piece(now, tag, ports.shared);
@@ -190,7 +194,7 @@ impl Controller {
         }
     }
 
-    /// The next piece of the request that has just been drawn, which goes back to its queue unless that was the last.
+    /// Takes the next piece of a request. The request goes back to its queue unless this was its last piece.
     fn take_piece(&mut self, now: Time, tag: u8, shared: &mut Shared) -> Piece {
         self.pieces_taken += 1;
         let active = self.active[usize::from(tag)].as_mut().expect("a queued request is active");
@@ -216,7 +220,7 @@ impl Controller {
         piece
     }
 
-    /// Start a read: out of the memory controller, and over the ring into the transfer buffer, stored in between.
+    /// Starts a read: from the memory controller over the ring into the transfer buffer.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
@@ -225,7 +229,7 @@ impl Controller {
         ports.shared.scheduler.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
     }
 
-    /// Move a piece over the ring, from `ready` on; when it is there.
+    /// Moves a piece over the ring, from `ready` on. Returns the time at which it has crossed.
     fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
         let length = self.ring_rate.transfer_time(piece.bytes);
         let across = self.ring.promise(now, ready, length) + length;
@@ -233,13 +237,13 @@ impl Controller {
         across
     }
 
-    /// The data of a read is in its transfer buffer.
+    /// Handles the arrival of a read's data in its transfer buffer.
     fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
         self.pieces[id as usize].buffered = true;
         self.advance(self.queues.number(DataDirection::Read), ports);
     }
 
-    /// Let a DMA engine start what it may.
+    /// Lets a DMA engine start all pieces that may move now.
     fn advance(&mut self, engine: usize, ports: &mut Ports) {
         while let Some(id) = self.dma[engine].start(&self.pieces) {
             match self.pieces[id as usize].direction {
@@ -249,16 +253,17 @@ impl Controller {
         }
     }
 
+    /// Sends the data of a read to the host.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
-        // The interrupt message and the status stay behind the data, so that the request is done for all that the host
-        // can tell.
+        // The interrupt message and the status stay behind the data, so to the host the request is complete.
         self.piece_done(ports.shared.scheduler.now(), piece.tag, ports);
     }
 
+    /// Reads the data of a write from the host.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let token = Role::READ_DATA.token(id);
@@ -266,7 +271,7 @@ impl Controller {
         self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.shared);
     }
 
-    /// The data of a read has left: its transfer buffer is free.
+    /// Handles the departure of a read's data: its transfer buffer is free.
     fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
         self.pieces.vacate(piece);
         self.end_transfer(DataDirection::Read, ports);
@@ -274,7 +279,7 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// The data of a write has come: over the ring with it.
+    /// Handles the arrival of a write's data, which crosses the ring next.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
@@ -285,13 +290,14 @@ impl Controller {
         self.end_transfer(DataDirection::Write, ports);
     }
 
+    /// Ends a transfer and lets its DMA engine start the next one.
     fn end_transfer(&mut self, direction: DataDirection, ports: &mut Ports) {
         let engine = self.queues.number(direction);
         self.dma[engine].end();
         self.advance(engine, ports);
     }
 
-    /// A write is in its memory controller, and its transfer buffer free.
+    /// Handles a write that has reached its memory controller; its transfer buffer is free.
     fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces.take(id);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
@@ -304,11 +310,12 @@ impl Controller {
         self.fill_scoreboard(now, ports);
     }
 
-    /// The ring reports a write done.
+    /// Handles the end of a write's piece, which the ring reports.
     fn on_stored(&mut self, now: Time, tag: u32, ports: &mut Ports) {
         self.piece_done(now, tag as u8, ports);
     }
 
+    /// Counts a completed piece of a request.
     fn piece_done(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].as_mut().expect("a request with pieces is active");
         active.pieces -= 1;
@@ -317,19 +324,19 @@ impl Controller {
         }
     }
 
-    /// Every piece of a request is done: set its status bit.
+    /// Completes a request whose pieces are all done: sets its status bit.
     fn finish(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].take().expect("a request is done once");
         assert_eq!(active.pieces, 0, "a request is done when no piece of it is in flight");
         self.commands_done += 1;
         if active.direction == DataDirection::Write {
-            // Of several pieces the last one taken may have been stored before another.
+            // With several pieces, the last one taken may have been stored before another.
             ports.shared.requests.charge_late(active.request, Stage::Media, now);
         }
         self.status.set(tag, ports);
     }
 
-    /// The host reads a status register.
+    /// Handles the host's read of a status register.
     fn on_status_read(&mut self, packet: &Packet, ports: &mut Ports) {
         let Some(vector) = spec::status_vector(packet.address) else { return };
         let done = self.status.read(vector);

@@ -1,29 +1,29 @@
-//! The request queues, and which of them the scoreboard draws from next.
+//! Request queues of the scoreboard, and the order in which it serves them.
 
 use std::collections::VecDeque;
 
 use crate::request::DataDirection;
 
-/// One queue of tags with the transfer buffers for its pieces.
+/// Queue of tags, with the transfer buffers for its pieces.
 #[derive(Clone, Debug)]
 struct Queue {
     tags: VecDeque<u8>,
     buffers_free: u32,
 }
 
-/// One queue for all requests, or one for reads and one for writes.
+/// Request queues: one for all requests, or one for reads and one for writes.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     queues: [Queue; 2],
     split: bool,
-    /// Whether the rest of a request goes to the back of its queue.
+    /// True if the rest of a request goes to the back of its queue.
     fair: bool,
-    /// Queue whose turn it is.
+    /// Number of the queue that is served next.
     turn: usize,
 }
 
 impl Queues {
-    /// Empty queues; all transfer buffers are free.
+    /// Returns empty queues with all transfer buffers free.
     pub(super) fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
         let each = u32::from(moneta.transfer_buffers);
         let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
@@ -31,25 +31,25 @@ impl Queues {
         Queues { queues: buffers.map(queue), split: moneta.split_queues, fair: moneta.fair, turn: 0 }
     }
 
-    /// Number of the queue that takes requests of this kind.
+    /// Returns the number of the queue for requests of this direction.
     pub(super) fn number(&self, direction: DataDirection) -> usize {
         usize::from(self.split && direction == DataDirection::Write)
     }
 
-    /// A request has come.
+    /// Adds a new request.
     pub(super) fn push(&mut self, direction: DataDirection, tag: u8) {
         let number = self.number(direction);
         self.queues[number].tags.push_back(tag);
     }
 
-    /// The rest of a request of which a piece has been taken.
+    /// Returns a request to its queue after a piece of it has been taken.
     pub(super) fn put_back(&mut self, direction: DataDirection, tag: u8) {
         let number = self.number(direction);
         let tags = &mut self.queues[number].tags;
         if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
     }
 
-    /// The request of which a piece is taken next, with a transfer buffer for it; queues take turns.
+    /// Takes a transfer buffer and the request whose piece uses it; queues take turns.
     pub(super) fn draw(&mut self) -> Option<u8> {
         for number in [self.turn, 1 - self.turn] {
             let queue = &mut self.queues[number];
@@ -64,7 +64,7 @@ impl Queues {
         None
     }
 
-    /// A transfer buffer has been emptied.
+    /// Frees a transfer buffer.
     pub(super) fn free_buffer(&mut self, direction: DataDirection) {
         let number = self.number(direction);
         self.queues[number].buffers_free += 1;

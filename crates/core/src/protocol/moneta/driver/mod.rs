@@ -1,4 +1,4 @@
-//! The Moneta driver: tags, register writes, and completion by tag from the status registers.
+//! Moneta driver of the simulation: tags, register writes, and completion by tag from the status registers.
 
 mod tags;
 
@@ -21,32 +21,37 @@ use crate::tlp::{Direction, Kind, Packet};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
 
-/// The driver's lock. Drivers of Linux share it with the queue of the block layer's scheduler, if that is in the path.
+/// Name of the driver's lock. Linux drivers share it with the queue of the block layer's scheduler, if that is in the
+/// path.
 const LOCK: &str = "queue";
 
 /// Cache lines of a request's records that a processor writes (assumed).
 const RECORD_LINES: u8 = 2;
 
-/// The driver.
+/// Moneta driver of the simulation.
 #[derive(Clone, Debug)]
 pub struct Driver {
     tags: Tags<RequestId>,
     hint: bool,
     /// Requests by tag.
     requests: CommandSlots<RequestId>,
-    /// Data buffers, one of the largest request a tag.
+    /// Address of the data buffers, one of the largest request for each tag.
     buffers: u64,
     max_transfer_bytes: u32,
     cores: u16,
     request_words: u8,
     spin_up_to_bytes: u32,
     sleep: Span,
+    /// Number of register writes.
     pub register_writes: u64,
+    /// Number of status register reads.
     pub status_reads: u64,
+    /// Number of tags taken that another processor had used last.
     pub foreign_tags: u64,
 }
 
-/// The driver's part of the software: what it takes of a processor, and where processors contend.
+/// Returns the driver's stages of the software stack: processor time, and locks and cache lines for which processors
+/// contend.
 pub fn stages(drive: &Drive) -> Vec<config::Stage> {
     let moneta = &drive.moneta;
     let issue = config::Stage {
@@ -60,10 +65,11 @@ pub fn stages(drive: &Drive) -> Vec<config::Stage> {
     [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
 }
 
-/// Taking a tag on the way down and giving it back on the way up.
+/// Returns the stage that takes a tag at submission and releases it at completion.
 fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage {
     let name = String::from("tags");
-    // The word with the free tags, unless a processor keeps to its own, and the records that come with a tag.
+    // Lines: the word with the free tags, unless a processor keeps to its own tags, and the records that come with a
+    // tag.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
         TagPool::LockFree => {
@@ -84,7 +90,7 @@ fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage
 }
 
 impl Driver {
-    /// A driver that has allocated its buffers, and told the device where they are: `buffers` of it, by tag.
+    /// Returns a driver that has allocated its buffers, whose addresses [`Driver::buffers`] gives the device.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let moneta = &drive.moneta;
         let max_transfer_bytes = moneta.max_transfer_kib * 1024;
@@ -104,15 +110,17 @@ impl Driver {
         }
     }
 
-    /// DMA address of each tag's buffer, for the device's table.
+    /// Returns the DMA address of each tag's buffer, for the device's table.
     pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.requests.slots() as u64).map(|tag| self.buffer(tag as u8))
     }
 
+    /// Returns the address of a tag's buffer.
     fn buffer(&self, tag: u8) -> u64 {
         self.buffers + u64::from(tag) * u64::from(self.max_transfer_bytes)
     }
 
+    /// Writes a word to a register of the device.
     fn write(&mut self, register: u64, word: u64, link: &mut Link, shared: &mut Shared) {
         self.register_writes += 1;
         let token = Role::REQUEST.token(0);
@@ -158,8 +166,8 @@ impl halves::Driver for Driver {
         }
     }
 
-    /// It reads the status register of its vector. The processor waits for the answer until the returned instant, if
-    /// nothing holds it up on the link.
+    /// Reads the status register of the vector. The processor waits for the completion until the returned time, if
+    /// nothing delays it on the link.
     fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
         self.status_reads += 1;
         let token = Role::STATUS.token(vector.into());
@@ -170,7 +178,7 @@ impl halves::Driver for Driver {
         Some(now + there + back)
     }
 
-    /// The status has come: each tag in it is done.
+    /// Completes the request of each tag in the status that has been read.
     fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
         let mut done = answer.u64();
         while done != 0 {

@@ -1,4 +1,4 @@
-//! The driver's tags, and on which processor each was used last.
+//! Tags of the driver, and the processor that last used each of them.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ pub(super) struct Tags<T> {
     free: u64,
     /// Processor that used each tag last.
     last_core: Vec<u16>,
-    /// Tag that is looked at first when there is no hint, so that all of them take turns.
+    /// Tag that is tried first without a hint, so that all tags take turns.
     next: u32,
     waiting: VecDeque<T>,
 }
 
 impl<T> Tags<T> {
-    /// `count` free tags, up to 64; tag i was used last by processor i modulo `cores`.
+    /// Returns `count` free tags, up to 64; tag i counts as used last by processor i modulo `cores`.
     pub(super) fn new(count: u8, cores: u16) -> Tags<T> {
         Tags {
             free: u64::MAX >> (64 - count),
@@ -25,8 +25,8 @@ impl<T> Tags<T> {
         }
     }
 
-    /// The tag that a thread on `core` would get. With `hint` it looks for one of its processor's first, as tags that
-    /// this processor has used are; without, it takes the next one in the pool, whoever had it.
+    /// Returns the tag that a thread on `core` would get. With `hint`, tags that this processor used last come first;
+    /// without, the next one of the pool, regardless of its last processor.
     pub(super) fn peek(&self, core: u16, hint: bool) -> Option<u8> {
         let own = (0..self.last_core.len()).find(|&tag| hint && self.is_free(tag) && self.last_core[tag] == core);
         let tag = own.map(|tag| tag as u32).unwrap_or_else(|| {
@@ -36,7 +36,7 @@ impl<T> Tags<T> {
         (self.free != 0).then_some(tag as u8)
     }
 
-    /// Take the tag that [`peek`](Self::peek) shows.
+    /// Takes the tag that [`peek`](Self::peek) shows.
     pub(super) fn take(&mut self, core: u16, hint: bool) -> Option<u8> {
         let tag = self.peek(core, hint)?;
         self.free &= !(1 << tag);
@@ -45,26 +45,27 @@ impl<T> Tags<T> {
         Some(tag)
     }
 
-    /// Whether another processor than `core` has used the tag last.
+    /// True if another processor than `core` used the tag last.
     pub(super) fn is_foreign(&self, tag: u8, core: u16) -> bool {
         self.last_core[usize::from(tag)] != core
     }
 
-    /// Give a tag back.
+    /// Releases a tag.
     pub(super) fn release(&mut self, tag: u8) {
         self.free |= 1 << tag;
     }
 
-    /// Let something wait for a tag.
+    /// Adds a request that waits for a tag.
     pub(super) fn wait(&mut self, waiting: T) {
         self.waiting.push_back(waiting);
     }
 
-    /// What has waited longest, if there is a tag for it.
+    /// Removes the request that has waited longest, if a tag is free for it.
     pub(super) fn next_waiting(&mut self) -> Option<T> {
         if self.free == 0 { None } else { self.waiting.pop_front() }
     }
 
+    /// True if the tag is free.
     fn is_free(&self, tag: usize) -> bool {
         self.free >> tag & 1 == 1
     }

@@ -75,6 +75,9 @@ pub struct Command {
 
 impl Command {
     /// Returns the command that a submission queue entry asks for.
+    ///
+    /// # Errors
+    /// Returns the status of the first invalid field or place, in the order of the checks here.
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
@@ -145,6 +148,9 @@ impl Action {
 
 /// Checks the flags: fused commands are never supported, and scatter-gather lists only where the controller accepts
 /// them (figure 86).
+///
+/// # Errors
+/// Invalid Field, as for any unsupported value of a field.
 #[inline]
 pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
     if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
@@ -178,6 +184,9 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RA
 
 /// Returns offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification,
 /// section 3.2.3).
+///
+/// # Errors
+/// LBA Out of Range if a range is beyond the namespace.
 pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
     let range = |range: &[u8; RANGE_BYTES as usize]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
@@ -189,6 +198,10 @@ pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, 
 
 /// Returns offset and bytes of each source range in the list of a copy to `offset` in the same namespace, and the bytes
 /// of all together (NVM Command Set Specification, section 3.2.2).
+///
+/// # Errors
+/// Command Size Limit Exceeded for more than a controller with these limits copies; LBA Out of Range if a source or the copy
+/// would be beyond the namespace.
 pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
     let source = |source: &[u8; SOURCE_BYTES as usize]| {
         let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));

@@ -96,12 +96,18 @@ impl Limits {
 
     /// Returns the entries of a queue to be created, which dword 10 counts from 0 (sections 5.4 and 5.5). At least two
     /// are needed, as a queue with one free entry is full.
+    ///
+    /// # Errors
+    /// Invalid Queue Size.
     pub fn check_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
         let entries = u32::from(counted_from_zero) + 1;
         if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 
     /// Returns the first byte on the drive of these logical blocks of an [existing](Limits::has_namespace) namespace.
+    ///
+    /// # Errors
+    /// LBA Out of Range if the namespace ends before the last of them.
     #[inline]
     pub fn place(&self, namespace: u32, slba: u64, blocks: u32) -> Result<u64, Status> {
         match slba.checked_add(blocks.into()) {

@@ -2,6 +2,16 @@
 //!
 //! Two controllers use these rules. The simulated one ([`super::controller`]) gets its bytes in packets and sends
 //! packets; the served one gets them from a real host's memory and moves data. The rules decide for both
+//!
+//! - which entry is next, and when a queue is full ([`queues`]),
+//! - whether a command is valid, what it does, and otherwise with which status it is refused ([`command`]),
+//! - which pages of host memory it uses ([`pages`]),
+//! - the contents of a completion entry ([`completion`]),
+//! - the meaning of shadow doorbells ([`shadow`]),
+//! - how many queues and entries there are, and how much data a command may have ([`limits`]).
+//!
+//! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
+//! Set Specification 1.0.
 
 pub mod command;
 pub mod completion;

@@ -46,6 +46,10 @@ impl Data {
     }
 
     /// Returns the host memory of `bytes` of data as far as the data pointer of a command describes it.
+    ///
+    /// # Errors
+    /// PRP Offset Invalid for an address that is not aligned as the specification demands; for descriptors the errors of
+    /// [`Data::on_list`].
     #[inline]
     pub fn of(entry: &SubmissionEntry, bytes: u32) -> Result<Data, Status> {
         match entry.is_sgl() {
@@ -161,6 +165,13 @@ impl Data {
     }
 
     /// Handles the part of the list that [`Data::wanted`] named.
+    ///
+    /// # Errors
+    /// PRP Offset Invalid for an entry that is not page-aligned; for descriptors Invalid SGL Segment Descriptor, Invalid Number
+    /// of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
+    ///
+    /// # Panics
+    /// If the part does not have the length that was wanted.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
         let wanted = self.wanted().map_or(0, |(_, bytes)| bytes);
         assert_eq!(part.len(), wanted as usize, "a list is read as it was asked for");

@@ -28,6 +28,9 @@ impl SubmissionRing {
     }
 
     /// Sets the host's tail.
+    ///
+    /// # Errors
+    /// If there is no such entry; the queue is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries {
@@ -83,6 +86,9 @@ impl CompletionRing {
     }
 
     /// Sets the host's head.
+    ///
+    /// # Errors
+    /// If the value is not between the old head and the tail; the queue is then unchanged.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries || self.ahead(value) > self.ahead(self.tail) {

@@ -22,6 +22,9 @@ pub struct Shadow {
 
 impl Shadow {
     /// Returns the pages that the command names.
+    ///
+    /// # Errors
+    /// PRP Offset Invalid if one of the addresses is not page-aligned.
     pub fn check(doorbells: u64, event_index: u64) -> Result<Shadow, Status> {
         match doorbells.is_multiple_of(PAGE_BYTES) && event_index.is_multiple_of(PAGE_BYTES) {
             true => Ok(Shadow { doorbells, event_index }),
