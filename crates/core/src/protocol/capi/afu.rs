@@ -1,9 +1,9 @@
-//! The device's half: the accelerator (AFU) that fetches work elements and moves lines, behind the processor service
-//! layer (PSL).
+//! Device side of CAPI: the accelerator (AFU), which fetches work elements and moves lines, behind the processor
+//! service layer (PSL).
 //!
-//! It owes the host that every command of an element is answered by one status, and that the status of a read goes out
-//! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory), or in the
-//! cells where the description asks for that.
+//! Every command of an element is completed by one status, and the status of a read goes out behind its lines. A write
+//! completes once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory), or in the cells where the drive
+//! file asks for that.
 
 use super::Role;
 use super::buffer::WriteBuffer;
@@ -24,30 +24,30 @@ use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
 
-/// Timers: a command of the AFU has passed the PSL, or something in the AFU is ready.
+/// Timers: a command of the AFU has passed the PSL, or an operation in the AFU has ended.
 mod timer {
     pub(super) const FETCH: u8 = 0;
     pub(super) const PAYLOAD: u8 = 1;
     pub(super) const CLAIM: u8 = 2;
     pub(super) const DATA: u8 = 3;
     pub(super) const STATUS: u8 = 4;
-    /// The lines of a read are there.
+    /// Lines of a read are available.
     pub(super) const READ: u8 = 5;
-    /// The lines of a write are where they count as written.
+    /// Lines of a write are where they count as written.
     pub(super) const WRITTEN: u8 = 6;
-    /// A command is understood, and wants its lines from the host, or only its status.
+    /// End of parsing: the command reads its lines from the host, or sends only its status.
     pub(super) const PARSED: u8 = 7;
 }
 
-/// Bytes of a request for ownership that stand for each line in the answer (assumed: a tag).
+/// Bytes of a request for ownership that stand for each line in its completion (assumed: a tag).
 pub const CLAIM_BYTES: u32 = 4;
-/// Bits of a context that number a command; the others say what it wanted of the PSL.
+/// Number of bits of a timer's context that hold the command's number; the others hold its operation in the PSL.
 const NUMBER_BITS: u32 = 24;
 
-/// An element as the AFU sees it.
+/// Work element as the AFU sees it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Element {
-    /// Round of use that was done last, and when the present one was rung and its fetch went out.
+    /// Last round of use that was executed, and the times of the present round's doorbell and fetch.
     round: u32,
     rung: Time,
     fetched: Time,
@@ -55,7 +55,7 @@ struct Element {
     left: u8,
 }
 
-/// A command between its fetch and its status.
+/// Command between its fetch and its status.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     command: Command,
@@ -65,7 +65,7 @@ struct Active {
     status: Status,
 }
 
-/// What the AFU has counted.
+/// Counters of the AFU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub commands: u64,
@@ -74,7 +74,7 @@ pub struct Counts {
     pub translation_misses: u64,
 }
 
-/// The accelerator with its PSL.
+/// Accelerator (AFU) with its PSL.
 #[derive(Clone, Debug)]
 pub struct Afu {
     areas: Areas,
@@ -95,7 +95,7 @@ pub struct Afu {
 }
 
 impl Afu {
-    /// An idle AFU that has been told where the host keeps its elements.
+    /// Returns an idle AFU that knows the addresses of the host's elements.
     pub(super) fn new(drive: &Drive, areas: Areas, seed: u64) -> Afu {
         let capi = &drive.capi;
         Afu {
@@ -117,12 +117,12 @@ impl Afu {
         }
     }
 
-    /// A command of the AFU enters the PSL.
+    /// Passes a command of the AFU to the PSL.
     fn issue(&self, now: Time, kind: u8, context: u32, ports: &mut Ports) {
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind, context });
     }
 
-    /// A command has passed the PSL: to the link with it, or first a look into the page table.
+    /// Handles a command that has passed the PSL: sends it over the link, or reads the page table first.
     fn on_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         ports.shared.requests.charge(self.request(timer), Stage::Psl, now);
         // Lines that have been claimed have been translated.
@@ -135,12 +135,13 @@ impl Afu {
         self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
+    /// True if the PSL has to look up this address, a random event.
     fn misses(&mut self) -> bool {
         self.translation_miss_ratio > 0.0 && self.random.unit() < self.translation_miss_ratio
     }
 
-    /// The request whose time a command takes: none for an element, whose time is that of all its requests, and for the
-    /// status of a read, which passes while its lines travel.
+    /// Returns the request to which a command's time is charged. None for an element, whose time is charged to all its
+    /// requests, and for the status of a read, which is sent while its lines travel.
     fn request(&self, timer: Timer) -> Option<RequestId> {
         if timer.kind == timer::FETCH {
             return None;
@@ -150,7 +151,7 @@ impl Afu {
         active.request.filter(|_| !is_behind_lines)
     }
 
-    /// What the PSL sends to the host.
+    /// Sends a command's packets to the host.
     fn perform(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::FETCH => self.fetch(now, timer.context, ports),
@@ -169,8 +170,8 @@ impl Afu {
         self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
-    /// An element is here: its commands are parsed one after the other. One that has been done already is not done
-    /// again.
+    /// Handles a fetched element: its commands are parsed one after the other. An element of a round that was executed
+    /// already is ignored.
     fn on_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
         let element = &mut self.elements[number as usize];
         let (round, commands) = decode_element(&payload.bytes()[..LINE_BYTES as usize]);
@@ -196,7 +197,7 @@ impl Afu {
         }
     }
 
-    /// Whether a command asks for something that there is.
+    /// Checks a command: known operation, lines within the memory, allowed length.
     fn check(&self, command: &Command) -> Status {
         let Command { operation, line, lines, .. } = *command;
         let is_known = operation != Operation::Unknown;
@@ -205,8 +206,8 @@ impl Afu {
         if is_known && lines > 0 && is_there && is_small { Status::Done } else { Status::Refused }
     }
 
-    /// A command is understood at `parsed`. As the parser works in order, a read can be given to the media now, as of
-    /// then.
+    /// Starts a command as of `parsed`, the end of its parsing. The parser works in order, so a read can be given to
+    /// the media now with that later time.
     fn start(&mut self, parsed: Time, active: Active, ports: &mut Ports) {
         ports.shared.requests.charge(active.request, Stage::Parse, parsed);
         let id = self.active.insert(active);
@@ -221,7 +222,7 @@ impl Afu {
         ports.shared.scheduler.at(at, Event::Controller { kind, context: id });
     }
 
-    /// A write asks for its lines; what is refused, for nothing.
+    /// Reads the lines of a write from the host; a refused command only sends its status.
     fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match self.active[id as usize].status {
             Status::Done => self.issue(now, timer::PAYLOAD, id, ports),
@@ -240,7 +241,7 @@ impl Afu {
         self.reads.request(packet, ports.link, ports.shared);
     }
 
-    /// The lines of a write are here: done, once the buffer has room for them, or once they are in the cells.
+    /// Handles the lines of a write, which completes once the buffer has room for them, or once they are in the cells.
     fn on_lines(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
@@ -262,13 +263,13 @@ impl Afu {
         ports.shared.scheduler.at(written, Event::Controller { kind: timer::WRITTEN, context: id });
     }
 
-    /// The lines of a read are here: the host's copies of those lines have to go before they can be written.
+    /// Handles the lines of a read: the host's copies of those lines must be given up before they can be written.
     fn on_read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let kind = if self.claim_lines { timer::CLAIM } else { timer::DATA };
         self.issue(now, kind, id, ports);
     }
 
-    /// Ask for the ownership of a read's lines, each in a packet; the answers come together.
+    /// Claims the ownership of a read's lines, each in a packet; their completions arrive together.
     fn claim(&mut self, id: u32, ports: &mut Ports) {
         let command = self.active[id as usize].command;
         let token = Role::CLAIM.token(id);
@@ -276,7 +277,7 @@ impl Afu {
         ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.shared);
     }
 
-    /// Write a read's lines, which the PSL acknowledges at once, as it owns them: its status may follow.
+    /// Writes a read's lines to the host. The PSL owns them and acknowledges at once, so their status may follow.
     fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
@@ -286,7 +287,7 @@ impl Afu {
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
     }
 
-    /// Tell the host. Strict ordering keeps the status behind its lines.
+    /// Writes the status of a command. Strict ordering keeps the status behind the command's lines.
     fn send_status(&mut self, id: u32, ports: &mut Ports) {
         let active = self.active.take(id);
         self.counts.commands += 1;
@@ -309,7 +310,8 @@ impl Afu {
 }
 
 impl halves::Controller for Afu {
-    /// The element is fetched. What is at no register, names no element, or one that is under way, is ignored.
+    /// Handles a doorbell by fetching the element. Writes to no register, of no element, or of one in flight, are
+    /// ignored.
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
             return;
@@ -370,7 +372,7 @@ impl halves::Controller for Afu {
 }
 
 impl Active {
-    /// First byte on the device, and length in bytes.
+    /// Returns the first byte on the device and the length in bytes.
     fn extent(&self) -> (u64, u32) {
         (self.command.line * u64::from(LINE_BYTES), u32::from(self.command.lines) * LINE_BYTES)
     }

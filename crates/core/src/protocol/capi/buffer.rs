@@ -1,10 +1,10 @@
-//! The AFU's buffer for writes: what is in it counts as written, and leaves it for the row buffers of the memory.
+//! Write buffer of the AFU: data in it counts as written, and leaves it for the row buffers of the memory.
 
 use std::collections::BTreeMap;
 
 use crate::time::Time;
 
-/// Bytes that are in the buffer, by when they leave it.
+/// Bytes in the buffer, by the time at which they leave it.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     bytes_free: u64,
@@ -12,13 +12,13 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub(super) fn new(bytes: u64) -> WriteBuffer {
         WriteBuffer { bytes_free: bytes, leaving: BTreeMap::new() }
     }
 
-    /// Take in `bytes`, now or as soon as there is room: when. As the memory knows when it takes each write, nothing
-    /// that comes later changes that.
+    /// Admits `bytes`, now or as soon as there is room, and returns that time. The memory knows when it takes each
+    /// write, so later writes do not change the time.
     ///
     /// # Panics
     /// If they are more than the whole buffer.
@@ -35,7 +35,7 @@ impl WriteBuffer {
         at
     }
 
-    /// What has been admitted leaves at `at`.
+    /// Notes the time at which admitted bytes leave.
     pub(super) fn leave(&mut self, at: Time, bytes: u32) {
         *self.leaving.entry(at).or_insert(0) += u64::from(bytes);
     }

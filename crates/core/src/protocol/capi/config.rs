@@ -19,7 +19,7 @@ section! {
         psl_ns => psl: Span = ns(305), ZERO..=LONGEST;
         /// Share of commands whose address the PSL has to look up in the page table, a line in host memory
         translation_miss_ratio => translation_miss_ratio: f64 = 0.0, 0.0..=1.0;
-        /// Whether the AFU claims lines before it writes them, with a command of their own
+        /// True if the AFU claims lines before it writes them, with a command of their own
         claim_lines => claim_lines: bool = true, any();
         /// Time to parse one command
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;

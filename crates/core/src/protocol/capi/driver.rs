@@ -1,4 +1,4 @@
-//! The host's half: threads write commands into work elements, ring, and look at the status lines.
+//! Host side of CAPI: threads write commands into work elements, write the doorbell, and poll the status lines.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -18,7 +18,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// An element as the driver sees it.
+/// Work element as the driver sees it.
 #[derive(Clone, Debug, Default)]
 struct Element {
     requests: [Option<RequestId>; COMMANDS_MAX],
@@ -26,7 +26,7 @@ struct Element {
     round: u32,
 }
 
-/// The driver.
+/// CAPI driver of the simulation.
 #[derive(Clone, Debug)]
 pub struct Driver {
     elements: Vec<Element>,
@@ -37,14 +37,14 @@ pub struct Driver {
     pub(super) areas: Areas,
     max_transfer_bytes: u32,
     fill: Span,
-    /// What a command takes of its thread beside that.
+    /// Processor time of a command beside writing it into its element.
     command_time: Span,
     mmio_write: Span,
     pub doorbells: u64,
     pub commands: u64,
 }
 
-/// Where elements, their status lines and data buffers lie: what the host tells the AFU when it attaches.
+/// Addresses of elements, their status lines and data buffers, which the host gives the AFU when it attaches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Areas {
     pub elements: u64,
@@ -53,7 +53,7 @@ pub(super) struct Areas {
 }
 
 impl Driver {
-    /// A driver with its elements allocated.
+    /// Returns a driver with its elements allocated.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let capi = &drive.capi;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
@@ -81,7 +81,7 @@ impl Driver {
         }
     }
 
-    /// Fill a free element with what waits, and ring.
+    /// Fills a free element with waiting requests, and writes the doorbell.
     fn send(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
         let count = self.waiting.len().min(self.commands_per_element);
         let requests: Vec<RequestId> = self.waiting.drain(..count).collect();
@@ -101,7 +101,7 @@ impl Driver {
         link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, shared);
     }
 
-    /// A request as command number `place` of an element, with a buffer.
+    /// Returns a request as command number `place` of an element, with a buffer.
     fn command(&mut self, number: usize, place: usize, id: RequestId, shared: &mut Shared) -> Command {
         let in_flight = self.elements[number].requests[place].replace(id);
         assert!(in_flight.is_none(), "a place of an element carries one command at a time");
@@ -121,7 +121,7 @@ impl Driver {
         }
     }
 
-    /// A status has come into the line that the threads watch.
+    /// Handles a status that is visible in the line that the threads poll.
     fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
         let element = &mut self.elements[number as usize];
@@ -139,8 +139,8 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    /// Writing its command, and ringing, if that is left to it alone; else its share of the doorbell that the thread rings
-    /// which finds a place free.
+    /// Charges writing the command, and the doorbell if the request has one of its own. Otherwise the request shares
+    /// the doorbell of the thread that finds a free element.
     fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
         let rings =
             if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
@@ -155,7 +155,7 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    /// At once if the AFU has a place for an element, else with others in the next one.
+    /// Submits a request at once if an element is free, otherwise with others in the next element.
     fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         self.waiting.push_back(request);
         if let Some(element) = self.free.pop() {

@@ -1,4 +1,4 @@
-//! CAPI in closed form, in the order of the ladder in [`crate::protocol::capi`].
+//! Closed form of CAPI, in the order of the ladder in [`crate::protocol::capi`].
 
 use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
@@ -14,10 +14,10 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// A doorbell is a register of four bytes.
+/// Bytes of a doorbell register.
 const DOORBELL_BYTES: u32 = 4;
 
-/// A request over CAPI.
+/// Returns the closed form of a request over CAPI.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let mut form = Form::of_data(parts, workload, class);
     let capi = &parts.drive.capi;
@@ -51,8 +51,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
-/// The media, from which lines go out as they are, whatever the link's largest payload. A write waits for it if only the
-/// cells count. Of a split request, no more is known than what its shortest command takes.
+/// Returns the access to the media. Lines leave it one by one, whatever the link's largest payload; a write waits for
+/// it only if it must reach the cells. For a split request, only the time of its shortest command is known.
 fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Access {
     let access = parts.access(workload, class);
     if class.direction == DataDirection::Write && parts.drive.media.acknowledge == Acknowledge::Early {
@@ -76,7 +76,7 @@ fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Ac
     Access { idle, waited, least: access.least.min(idle), ..access }
 }
 
-/// How long the lines of so many bytes are on the wire.
+/// Returns the time of the lines of this many bytes on the wire.
 fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     match direction {
         DataDirection::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
@@ -84,12 +84,12 @@ fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
     }
 }
 
-/// Requests for so many bytes, each for as many of them, and what answers them.
+/// Returns read requests for `bytes`, each for `each_bytes`, and their completions.
 fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
     (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.answer(bytes))
 }
 
-/// From the arrival of the first of some requests to the answer: the memory is asked from then on.
+/// Returns the time from the arrival of the first request to the completion: the memory is read from then on.
 fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     let (each, _) = parts.link.packet_times(requests);
     let latency = match requests.user_data {
@@ -99,8 +99,8 @@ fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
-/// Media, claim, lines, and the status behind them. The lines of a split request follow those of its shortest command, which
-/// may be the first.
+/// Charges media, claim, lines, and the status behind them. The lines of a split request follow those of its shortest
+/// command, which may be the first.
 fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let capi = &parts.drive.capi;
     ledger.spend(Stage::MediaWait, access.waited);
@@ -121,8 +121,8 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Lines from the host, the memory if it is waited for, then the status. The lines of a split request come while other
-/// commands still ask for theirs.
+/// Charges lines from the host, the memory if the write waits for it, then the status. The lines of a split request
+/// arrive while other commands still request theirs.
 fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);

@@ -59,7 +59,7 @@ impl Protocol for Capi {
         Role::messages().collect()
     }
 
-    /// What the AFU has no place for waits for the next element.
+    /// Returns the limits of queues and memory. Commands beyond the elements wait for the next element.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: 1 << 16,
@@ -68,7 +68,7 @@ impl Protocol for Capi {
         }
     }
 
-    /// A write is done once all of it is in the buffer.
+    /// Returns the problem of a transfer larger than the buffer, as a write completes once all of it is in the buffer.
     fn broken(&self, _drive: &Drive) -> Vec<Broken> {
         let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
         let too_small = Broken::when(
@@ -84,13 +84,13 @@ impl Protocol for Capi {
         Some("interface is \"capi\", which has no interrupts")
     }
 
-    /// Lines cross the link one by one, however large its packets may be.
+    /// Returns the bytes of a line: lines cross the link one by one, however large its packets may be.
     fn packet_bytes(&self, _drive: &Drive) -> u32 {
         spec::LINE_BYTES
     }
 }
 
-/// Driver and AFU, the AFU told where the host keeps its elements.
+/// Returns driver and AFU, which knows the addresses of the host's elements.
 pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Afu) {
     let driver = Driver::new(drive, shared);
     let afu = Afu::new(drive, driver.areas, seed);
@@ -98,7 +98,7 @@ pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Afu) {
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     DOORBELL = "doorbell",
     ELEMENT = "fetch element" / "element",

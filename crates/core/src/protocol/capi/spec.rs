@@ -1,13 +1,13 @@
-//! Work elements as they lie in host memory. The paper names them (work element descriptors, WED) and what they hold,
-//! and leaves their layout open; this one fits a cache line.
+//! Work elements in host memory. The paper names them (work element descriptors, WED) and their contents, and leaves
+//! their layout open; this one fits a cache line.
 
 /// Cache line of a POWER8, the unit of everything that the AFU moves (CAPI: "CAPI cache line size").
 pub const LINE_BYTES: u32 = 128;
-/// Header of an element, and each of its commands.
+/// Bytes of an element's header, and of each of its commands.
 const ENTRY_BYTES: usize = 16;
 /// Commands that fit into the line of an element, behind its header.
 pub const COMMANDS_MAX: usize = LINE_BYTES as usize / ENTRY_BYTES - 1;
-/// Status of one command.
+/// Bytes of the status of one command.
 pub const STATUS_BYTES: usize = 8;
 /// The AFU's register that takes the number of an element.
 pub const DOORBELL_REGISTER: u64 = 0x1000;
@@ -16,16 +16,16 @@ const READ: u64 = 1;
 const WRITE: u64 = 2;
 const OPCODES: u64 = LINE_BYTES as u64 - 1;
 
-/// What an AFU says of a command.
+/// Status that an AFU reports for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
     Done = 1,
-    /// No such operation, or not within the memory.
+    /// The operation is unknown, or the lines are not within the memory.
     Refused = 2,
 }
 
-/// What is done with the lines of a command.
+/// Operation of a command on its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Read,
@@ -33,19 +33,21 @@ pub enum Operation {
     Unknown,
 }
 
-/// A command: operation and buffer in one word, place on the device and length in the other.
+/// Command of a work element: operation and buffer in one word, place on the device and length in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
+    /// Operation on the lines.
     pub operation: Operation,
-    /// Effective address of the buffer, at a line.
+    /// Effective address of the buffer, aligned to a line.
     pub buffer: u64,
     /// First line on the device, of 48 bits.
     pub line: u64,
+    /// Number of lines.
     pub lines: u16,
 }
 
 impl Command {
-    /// As it lies in memory.
+    /// Returns the bytes of the command in memory.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let operation = match self.operation {
             Operation::Read => READ,
@@ -59,7 +61,7 @@ impl Command {
         bytes
     }
 
-    /// What lies there.
+    /// Returns the command that these bytes hold.
     fn decode(bytes: &[u8; ENTRY_BYTES]) -> Command {
         let [first, second] = bytes.as_chunks::<8>().0 else { unreachable!("sixteen bytes are two words") };
         let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
@@ -72,7 +74,7 @@ impl Command {
     }
 }
 
-/// The line of an element: in which round of its use it was filled, and its commands.
+/// Returns the line of an element: the round of use in which it was filled, and its commands.
 pub fn encode_element(round: u32, commands: &[Command]) -> [u8; LINE_BYTES as usize] {
     let mut line = [0; LINE_BYTES as usize];
     line[..4].copy_from_slice(&round.to_le_bytes());
@@ -83,7 +85,7 @@ pub fn encode_element(round: u32, commands: &[Command]) -> [u8; LINE_BYTES as us
     line
 }
 
-/// Round and commands of an element's line; no more commands than fit, whatever its count says.
+/// Returns round and commands of an element's line; no more commands than fit, whatever its count says.
 pub fn decode_element(line: &[u8]) -> (u32, impl Iterator<Item = Command>) {
     let (entries, _) = line.as_chunks::<ENTRY_BYTES>();
     let header = entries.first().copied().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! The device's buffer: lines of units that have been read, and units that stores have yet to fill.
+//! Buffer of the device: lines of units that have been read, and units that stores have not filled yet.
 //!
 //! The memory is read and written in units that may be longer than a line, so that it can correct a unit as a whole. A
-//! line that has gone to the host is the host's: its caches keep it, the buffer does not. Stores gather in their unit,
-//! which goes to the memory once all of its lines are written, or once its place is needed, the oldest first; then what
-//! it lacks is read before. That is how Optane modules behave (Yang et al., "An Empirical Guide to the Behavior and Use
-//! of Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel Optane
-//! Persistent Memory", EuroSys 2022); that this device does as they do is assumed.
+//! line sent to the host leaves the buffer, since the host caches it. Stores gather in their unit, which is written to
+//! the memory once all of its lines are there, or once its place is needed, the oldest first; its missing lines are
+//! then read before. Optane modules behave in this way (Yang et al., "An Empirical Guide to the Behavior and Use of
+//! Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel Optane
+//! Persistent Memory", EuroSys 2022); that this device does so too is assumed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,44 +13,44 @@ use super::LINE_BYTES;
 use crate::media::Media;
 use crate::time::Time;
 
-/// Lines of a unit, a bit each.
+/// Lines of a unit, one bit each.
 type Lines = u64;
 
-/// When the line of a load leaves its wait for the memory, and when it is there.
+/// Times of a loaded line: the end of its wait for the memory, and its arrival in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
     pub started: Time,
     pub ready_at: Time,
 }
 
-/// A unit that has been read.
+/// Unit that has been read.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     lines: Lines,
     ready_at: Time,
 }
 
-/// A unit that stores gather in.
+/// Unit in which stores gather.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     lines: Lines,
     admitted_at: Time,
-    /// Its place in the order of admission.
+    /// Place in the order of admission.
     serial: u64,
 }
 
-/// What has been counted.
+/// Counters of the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub unit_reads: u64,
     pub unit_writes: u64,
-    /// Units that had to be read before they could be written.
+    /// Number of units that had to be read before they could be written.
     pub unit_merges: u64,
     pub buffer_hits: u64,
 }
 
 impl Counts {
-    /// By name.
+    /// Returns the counters with their names.
     pub fn named(&self) -> [(&'static str, u64); 4] {
         [
             ("unit_reads", self.unit_reads),
@@ -61,25 +61,25 @@ impl Counts {
     }
 }
 
-/// The buffer, by unit.
+/// Buffer of units.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     unit_bytes: u32,
     capacity: usize,
     reads: BTreeMap<u64, Read>,
-    /// Units that have been read, the oldest first, among others whose lines have all gone since.
+    /// Units that have been read, the oldest first; some of them may have no lines left.
     read_order: VecDeque<u64>,
     writes: BTreeMap<u64, Written>,
     write_order: BTreeMap<u64, u64>,
     next_serial: u64,
-    /// Places for written units that are free, and instants at which others will be.
+    /// Free places for written units, and the times at which others become free.
     places_free: usize,
     leaving: BTreeMap<Time, usize>,
     pub counts: Counts,
 }
 
 impl Buffer {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new(config: &crate::protocol::cxl::config::Cxl) -> Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
@@ -95,7 +95,7 @@ impl Buffer {
         }
     }
 
-    /// Load the line at `offset`, asked for at `now`. Calls come in the order of `now`.
+    /// Loads the line at `offset`, requested at `now`. Calls come in the order of `now`.
     pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
         let (unit, line) = self.place(offset);
         let written = self.writes.get(&unit).map_or(0, |written| written.lines);
@@ -113,7 +113,7 @@ impl Buffer {
         Fetched { started: timing.started, ready_at: timing.last_at }
     }
 
-    /// Store the line at `offset`, which has come at `now`: when it is in the buffer.
+    /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the buffer.
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (unit, line) = self.place(offset);
         self.take(unit, line);
@@ -134,7 +134,8 @@ impl Buffer {
         admitted_at
     }
 
-    /// Write all that the buffer holds of `bytes` from `offset`: when these are in the cells.
+    /// Writes all buffered lines of `bytes` from `offset` to the memory. Returns the time at which they are in the
+    /// cells.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         let unit_bytes = u64::from(self.unit_bytes);
         let end = offset + u64::from(bytes);
@@ -146,18 +147,19 @@ impl Buffer {
         media.flush(now, offset, bytes)
     }
 
-    /// Number of a unit, and the bit of its line.
+    /// Returns the number of a unit and the bit of its line.
     fn place(&self, offset: u64) -> (u64, Lines) {
         let unit_bytes = u64::from(self.unit_bytes);
         (offset / unit_bytes, 1 << (offset % unit_bytes / u64::from(LINE_BYTES)))
     }
 
-    /// All lines of a unit.
+    /// Returns all lines of a unit.
     fn whole(&self) -> Lines {
         Lines::MAX >> (Lines::BITS - self.unit_bytes / LINE_BYTES)
     }
 
-    /// Take a line of a unit that has been read: when it is there, if it is.
+    /// Takes a line out of a unit that has been read. Returns the time at which the line is there, or none if it is not
+    /// buffered.
     fn take(&mut self, unit: u64, line: Lines) -> Option<Time> {
         let read = self.reads.get_mut(&unit).filter(|read| read.lines & line > 0)?;
         let ready_at = read.ready_at;
@@ -168,7 +170,7 @@ impl Buffer {
         Some(ready_at)
     }
 
-    /// Keep the lines of a unit that nobody has asked for yet; the oldest unit makes room.
+    /// Keeps the lines of a unit that have not been requested yet; the oldest unit makes room.
     fn keep(&mut self, unit: u64, lines: Lines, ready_at: Time) {
         if lines == 0 {
             self.reads.remove(&unit);
@@ -183,7 +185,7 @@ impl Buffer {
         }
     }
 
-    /// A place for one more written unit: when there is one.
+    /// Returns the time at which there is a place for one more written unit.
     fn admit(&mut self, now: Time, media: &mut Media) -> Time {
         let mut at = now;
         loop {
@@ -202,7 +204,8 @@ impl Buffer {
         }
     }
 
-    /// Write a unit to the memory, which takes over what its row buffers hold. The lines that it lacks come from there.
+    /// Writes a unit to the memory, which takes over the contents of its row buffers. The unit's missing lines are read
+    /// first.
     fn send(&mut self, now: Time, unit: u64, media: &mut Media) {
         let written = self.writes.remove(&unit).expect("a unit that is sent has been written");
         self.write_order.remove(&written.serial);

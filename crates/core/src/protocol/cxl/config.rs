@@ -1,4 +1,4 @@
-//! Keys of CXL.mem in drive files.
+//! Keys of the section `cxl` of drive files.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -24,7 +24,7 @@ section! {
 }
 
 impl Cxl {
-    /// Lines of a read or write of so many that a core may have under way at once.
+    /// Returns how many lines of a read or write of `lines` lines a core may have in flight at once.
     pub fn lines_at_once(&self, direction: DataDirection, lines: u32) -> u32 {
         let prefetched = direction == DataDirection::Read && lines > STREAM_LINES;
         u32::from(self.fill_buffers) + if prefetched { self.prefetch_lines.into() } else { 0 }

@@ -1,9 +1,8 @@
-//! The device's half: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
+//! Device side of CXL.mem: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
 //!
-//! It owes the host one answer to each message: the line of a load, the completion of a store once its line is in the
-//! buffer, and that of a flush once the lines that it names are in the cells. Whether the buffer is within the
-//! persistence domain (a device flushes it when power fails: CXL, section 9.8), so that nobody has to ask for a flush, is
-//! for the description to say.
+//! The device sends one response to each message: the line of a load, the completion of a store once its line is in the
+//! buffer, and that of a flush once the named lines are in the cells. The drive file says whether the buffer is within
+//! the persistence domain (a device flushes it when power fails: CXL, section 9.8), so that no flush is needed.
 
 use super::{Buffer, Flush, LINE_BYTES, Role};
 use crate::drive::Drive;
@@ -17,17 +16,17 @@ use crate::time::{Span, Time};
 use crate::tlp::Payload;
 use crate::tlp::{Direction, Kind, Packet};
 
-/// The device.
+/// Memory expander with persistent memory.
 #[derive(Clone, Debug)]
 pub struct Device {
     controller: Span,
     buffer: Buffer,
-    /// Answers that wait for their data or for room in the buffer.
+    /// Responses that wait for their data or for room in the buffer.
     answers: Table<Packet>,
 }
 
 impl Device {
-    /// An idle device with an empty buffer.
+    /// Returns an idle device with an empty buffer.
     pub fn new(drive: &Drive) -> Device {
         Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Table::default() }
     }
@@ -38,7 +37,7 @@ impl Device {
         data.user_data(read.device_offset, read.request)
     }
 
-    /// The completion of a store or a flush, which has no payload.
+    /// Returns the completion of a store or a flush, which has no payload.
     fn done(&self, write: &Packet, role: Role) -> Packet {
         let done = Packet::write(Direction::Up, write.address, 0, 0, role.token(write.token.context));
         Packet { request: write.request, ..done }
@@ -46,7 +45,8 @@ impl Device {
 }
 
 impl halves::Controller for Device {
-    /// A message of the host. As all take the controller as long, it can go to buffer and media now, as of then.
+    /// Handles a message of the host. The controller takes equally long for all, so the message can go to buffer and
+    /// media now with a later time.
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let at = now + self.controller;
         let (answer, ready_at) = match (packet.kind, Role::of(packet)) {
@@ -77,7 +77,7 @@ impl halves::Controller for Device {
         ports.shared.scheduler.at(ready_at, Event::Controller { kind: 0, context });
     }
 
-    /// An answer is ready.
+    /// Sends a response that is ready.
     fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
         let answer = self.answers.take(timer.context);
         ports.link.send_with(answer, &[], ports.shared);

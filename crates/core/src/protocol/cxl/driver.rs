@@ -1,4 +1,5 @@
-//! The host's half: cores whose loads and stores go out line by line, as many at a time as a core has fill buffers.
+//! Host side of CXL.mem: cores whose loads and stores go out line by line, as many at a time as a core has fill
+//! buffers.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -20,39 +21,39 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// Addresses apart at which buffers begin: the largest request.
+/// Distance of the addresses at which buffers begin: the largest request.
 const BUFFER_BYTES: u64 = 1 << 32;
 
-/// A core, as far as its misses go.
+/// Fill buffers and prefetchers of a core.
 #[derive(Clone, Debug)]
 struct Core {
     /// Numbers of its free fill buffers, counted over all cores.
     free: Vec<u32>,
-    /// The same of the places of its prefetchers.
+    /// Numbers of the free places of its prefetchers.
     ahead: Vec<u32>,
-    /// Lines that wait for one.
+    /// Lines that wait for a fill buffer.
     waiting: VecDeque<RequestId>,
 }
 
-/// All cores.
+/// Loads and stores of all cores.
 #[derive(Clone, Debug)]
 pub struct Driver {
     cores: Vec<Core>,
-    /// The line in each fill buffer.
+    /// Line in each fill buffer.
     lines: CommandSlots<RequestId>,
     fill_buffers: u32,
     prefetch_lines: u32,
     issue: Span,
-    /// Whether a write ends with a flush.
+    /// True if a write ends with a flush.
     flushes: bool,
-    /// Where the buffers of applications begin.
+    /// Address at which the buffers of applications begin.
     buffers: u64,
     pub loads: u64,
     pub stores: u64,
 }
 
 impl Driver {
-    /// Cores with all fill buffers free.
+    /// Returns cores with all fill buffers free.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
         let prefetch_lines = u32::from(drive.cxl.prefetch_lines);
@@ -79,7 +80,7 @@ impl Driver {
         }
     }
 
-    /// Let a line have its place in the buffer of the application, which every request has for itself.
+    /// Gives a line its place in the application's buffer; every request has a buffer of its own.
     fn prepare(&self, line: RequestId, shared: &mut Shared) {
         let Request { io, parent, .. } = shared.requests[line];
         let whole = parent.unwrap_or(line);
@@ -92,7 +93,7 @@ impl Driver {
         shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
-    /// Send the next line of a core, if it finds a fill buffer, or a prefetcher asks for it.
+    /// Sends the next line of a core, if a fill buffer is free, or a prefetcher requests it.
     fn issue(&mut self, core: usize, link: &mut Link, shared: &mut Shared) {
         let Core { free, ahead, waiting } = &mut self.cores[core];
         let Some(&line) = waiting.front() else { return };
@@ -124,7 +125,7 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    /// That of issuing as many of a request's lines as can be under way at once; that of the others passes while the core
+    /// Charges issuing as many of a request's lines as can be in flight at once; the others are issued while the core
     /// waits.
     fn submit_work(&self, io: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.issue * u64::from((io.bytes / LINE_BYTES).min(self.fill_buffers)));
@@ -134,7 +135,7 @@ impl halves::Driver for Driver {
         LINE_BYTES
     }
 
-    /// A line: at once if a fill buffer of its thread's core is free.
+    /// Submits a line, at once if a fill buffer of its thread's core is free.
     fn submit(&mut self, _: Time, line: RequestId, link: &mut Link, shared: &mut Shared) {
         self.prepare(line, shared);
         let core = usize::from(shared.requests[line].thread) % self.cores.len();
@@ -172,19 +173,19 @@ impl halves::Driver for Driver {
     }
 }
 
-/// Whether a line is loaded behind others that show a stream.
+/// True if the line follows others that show a stream.
 fn is_in_stream(line: RequestId, shared: &Shared) -> bool {
     let Request { io, parent, .. } = shared.requests[line];
     let start = shared.requests[parent.unwrap_or(line)].io.offset;
     io.op == Op::Read && io.offset - start >= u64::from(STREAM_LINES * LINE_BYTES)
 }
 
-/// Whether all other lines of a line's request are done.
+/// True if all other lines of a line's request have completed.
 fn is_last(line: RequestId, shared: &Shared) -> bool {
     shared.requests[line].parent.is_none_or(|whole| shared.requests[whole].parts_left == 1)
 }
 
-/// Ask for the request of its last line to be in the cells.
+/// Sends the flush that makes the request of a last line durable.
 fn flush(line: RequestId, link: &mut Link, shared: &mut Shared) {
     let Request { parent, buffer, .. } = shared.requests[line];
     let io = shared.requests[parent.unwrap_or(line)].io;

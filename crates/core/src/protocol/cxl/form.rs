@@ -1,7 +1,7 @@
-//! CXL.mem in closed form, in the order of the ladder in [`crate::protocol::cxl`].
+//! Closed form of CXL.mem, in the order of the ladder in [`crate::protocol::cxl`].
 //!
-//! A lone request meets only itself: its lines follow each other on the wires and meet in the memory. As each wire serves
-//! in order, a recurrence over the lines gives the instant of each.
+//! A lone request contends only with itself: its lines follow each other on the wires and meet in the memory. As each
+//! wire serves in order, a recurrence over the lines gives the time of each.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,23 +19,23 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
-/// A request over CXL.mem.
+/// Returns the closed form of a request over CXL.mem.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Lines of a request.
+/// Returns the number of lines of a request.
 fn lines(bytes: u32) -> u32 {
     bytes / LINE_BYTES
 }
 
-/// Processor time before a request's first line is on its way.
+/// Returns the processor time before a request's first line is sent.
 fn issue(parts: &Parts, bytes: u32) -> Span {
     let cxl = &parts.drive.cxl;
     parts.at_clock(cxl.issue) * u64::from(lines(bytes).min(cxl.fill_buffers.into()))
 }
 
-/// What asks for a line, or brings it to be stored.
+/// Returns the message that requests a line, or brings one to be stored.
 fn message(parts: &Parts, direction: DataDirection) -> Packet {
     let message = parts.write(Direction::Down, LINE_BYTES);
     match direction {
@@ -44,7 +44,7 @@ fn message(parts: &Parts, direction: DataDirection) -> Packet {
     }
 }
 
-/// What answers it.
+/// Returns the response to a message.
 fn answer(parts: &Parts, direction: DataDirection) -> Packet {
     match direction {
         DataDirection::Read => parts.data(LINE_BYTES),
@@ -68,8 +68,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// What a request costs the memory: its share of units, as others may find the rest of a unit in the buffer, less the
-/// stores that meet what was stored before.
+/// Returns the demand of a request on the memory: its share of units, as others may find the rest of a unit in the
+/// buffer, less the stores to units that are still in the buffer.
 fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let cxl = &parts.drive.cxl;
     let mut unit = Demands::default();
@@ -91,10 +91,10 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Share of open rows up to which they are an exception.
+/// Share of open rows below which they do not count.
 const OPEN_SHARE: f64 = 0.001;
 
-/// Share of a job's region that lies in rows which are open: one in each bank. None to speak of in a large one.
+/// Returns the share of a job's region that lies in open rows, one in each bank, or 0 where it is negligible.
 fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     let media = &parts.drive.media;
     let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
@@ -103,12 +103,12 @@ fn open_share(parts: &Parts, workload: &Workload) -> f64 {
     if share > OPEN_SHARE { share } else { 0.0 }
 }
 
-/// Whether requests are whole units.
+/// True if requests are whole units.
 fn is_whole(parts: &Parts, class: &Class) -> bool {
     class.aligned && class.bytes.is_multiple_of(parts.drive.cxl.unit_bytes)
 }
 
-/// The least for which a line is under way: it is in the buffer.
+/// Returns the shortest time for which a line is in flight: it is in the buffer.
 fn line_least(parts: &Parts, direction: DataDirection) -> Span {
     parts.sent(&message(parts, direction))
         + parts.drive.cxl.controller
@@ -137,7 +137,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency { least: least.min(stages.total()), stages, certainty: doubt.map_or(Certainty::Exact, Doubt::certainty) }
 }
 
-/// Why a request may take another time than the recurrence gives.
+/// Reason why a request may take another time than the recurrence gives.
 #[derive(Clone, Copy, Debug)]
 enum Doubt {
     /// Its lines may be in the buffer, or lie differently.
@@ -180,7 +180,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
     }
 }
 
-/// The least that a request takes: all is in the buffer, and lines follow each other on the wire.
+/// Charges the shortest time of a request: all lines are in the buffer, and follow each other on the wire.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     let burst = match class.direction {
         DataDirection::Read => answer(parts, DataDirection::Read),
@@ -202,12 +202,13 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     }
 }
 
-/// The completion of a store or a flush.
+/// Returns the time of the completion of a store or a flush.
 fn done(parts: &Parts) -> Span {
     parts.sent(&answer(parts, DataDirection::Write)) + parts.root_complex.write_latency()
 }
 
-/// The flush behind the last line of a write, if only the cells count: `flushed` says when it is done that comes then.
+/// Charges the flush behind the last line of a write, if it must reach the cells: `flushed` gives the end of a flush
+/// that arrives at a time.
 fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
     if direction == DataDirection::Read || parts.drive.media.acknowledge == Acknowledge::Early {
         return;
@@ -219,17 +220,17 @@ fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flu
     ledger.spend(Stage::CompletionEntry, done(parts));
 }
 
-/// A line that has gone to the device.
+/// Times of a line that has been sent to the device.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     issued: Time,
     sent: Time,
     arrived: Time,
-    /// When it leaves its wait for memory or buffer.
+    /// End of its wait for memory or buffer.
     started: Time,
 }
 
-/// Lines of a request on their way through an idle drive.
+/// Lines of a request in flight through an idle drive.
 struct Lines<'a> {
     parts: &'a Parts<'a>,
     direction: DataDirection,
@@ -240,7 +241,7 @@ struct Lines<'a> {
     buffer: Buffer,
     media: Media,
     lines: Vec<Line>,
-    /// Lines by the instant at which their answer is ready.
+    /// Lines by the time at which their response is ready.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -260,7 +261,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// All lines of `bytes` from `offset` on, charged as the last of them that is answered.
+    /// Sends all lines of `bytes` from `offset` on, and charges the times of the last one that completes.
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
         let at_once = self.parts.drive.cxl.lines_at_once(self.direction, lines(bytes));
@@ -282,7 +283,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Send the next line at `now`.
+    /// Sends the next line at `now`.
     fn send(&mut self, now: Time, offset: u64) {
         let sent = now.max(self.down_free_at);
         self.down_free_at = sent + self.down;

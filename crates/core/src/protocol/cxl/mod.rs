@@ -45,7 +45,7 @@ pub use device::Device as Controller;
 pub use driver::Driver;
 pub(crate) mod form;
 
-/// Bytes of a line: what one message carries (CXL, section 3.3.1).
+/// Bytes of a line, which one message carries (CXL, section 3.3.1).
 pub const LINE_BYTES: u32 = 64;
 
 impl Protocol for Cxl {
@@ -64,12 +64,12 @@ impl Protocol for Cxl {
         Role::messages().collect()
     }
 
-    /// Loads keep a core's fill buffers while their lines wait for banks that stores have.
+    /// Returns false: loads hold a core's fill buffers while their lines wait for banks that stores occupy.
     fn foresees_mixes(&self) -> bool {
         false
     }
 
-    /// Lines beyond the fill buffers wait in the core.
+    /// Returns the limits of queues and memory. Lines beyond the fill buffers wait in the core.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: 1 << 16,
@@ -78,7 +78,7 @@ impl Protocol for Cxl {
         }
     }
 
-    /// A core that loads can do nothing else until the line is there.
+    /// Returns the violated conditions. A core that loads can do nothing else until the line is there.
     fn broken(&self, drive: &Drive) -> Vec<Broken> {
         let sleeps = Broken::when(
             drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
@@ -105,7 +105,7 @@ impl Protocol for Cxl {
         Some(String::from("loads and stores"))
     }
 
-    /// A load returns by itself.
+    /// Returns zero: a load returns by itself.
     fn poll(&self, _drive: &Drive) -> Span {
         Span::ZERO
     }
@@ -115,8 +115,8 @@ impl Protocol for Cxl {
     }
 }
 
-/// What a flush asks for: the bytes of the request that it ends. That the store to the hint's address names them, so that
-/// others need not leave half-filled units for it, is assumed; ACPI's hint flushes all.
+/// Contents of a flush: the bytes of the request that it ends. It is assumed that the store to the hint's address names
+/// them, so that other requests need not write half-filled units for it; ACPI's hint flushes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     pub offset: u64,
@@ -124,7 +124,7 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// As the line that is stored holds it.
+    /// Returns the line that is stored for the flush.
     pub fn encode(&self) -> [u8; LINE_BYTES as usize] {
         let mut line = [0; LINE_BYTES as usize];
         line[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -132,7 +132,7 @@ impl Flush {
         line
     }
 
-    /// The same read back.
+    /// Returns the flush that a stored line holds.
     pub fn decode(line: &[u8]) -> Flush {
         let mut offset = [0; 8];
         let mut bytes = [0; 4];
@@ -142,13 +142,13 @@ impl Flush {
     }
 }
 
-/// The processor's side and the device.
+/// Returns the processor's side and the device.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Device) {
     (Driver::new(drive, shared), Device::new(drive))
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     READ = "MemRd",
     DATA = "MemData",

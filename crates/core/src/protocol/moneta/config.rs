@@ -12,9 +12,9 @@ section! {
         tags => tags: u8 = 64, 1..=64;
         /// 64-bit register writes that issue a request. 1: it fits one word, with DMA addresses preloaded by tag. 2: a DMA address comes with it. 3: nothing is packed. More than one takes a lock
         request_words => request_words: u8 = 1, [1, 2, 3];
-        /// Whether the pool of free tags is `locked`, with a request's records allocated apart, or `lock-free`, with records found by tag
+        /// Protection of the pool of free tags: `locked`, with a request's records allocated apart, or `lock-free`, with records found by tag
         tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
-        /// Whether a thread tries the tag of its processor first, whose records are still in that processor's cache
+        /// True if a thread tries the tag of its processor first, whose records are still in that processor's cache
         tag_hint => tag_hint: bool = true, any();
         /// Time for which the pool of tags is locked to take or give back a tag
         lock_ns => lock: Span = ns(40), ZERO..=LONGEST;
@@ -24,7 +24,7 @@ section! {
         sleep_ns => sleep: Span = us(5), ZERO..=LONGEST;
         /// Requests up to this size are waited for spinning, larger ones sleeping; 0 always sleeps
         spin_up_to_bytes => spin_up_to_bytes: u32 = 4096, 0..=1 << 30;
-        /// Whether the device moves data straight from and to the application's buffer; needs a DMA address in each request
+        /// True if the device moves data straight from and to the application's buffer; needs a DMA address in each request
         zero_copy => zero_copy: bool = false, any();
         /// Processor time to pin and release an application's buffer (zero copy)
         pin_ns => pin: Span = us(1), ZERO..=LONGEST;
@@ -34,9 +34,9 @@ section! {
         interrupt_vectors => interrupt_vectors: u8 = 8, 1..=64;
         /// Time of a request in the device's pipeline, from its last word to the request queue
         pipeline_ns => pipeline: Span = us(1), ZERO..=LONGEST;
-        /// Whether reads and writes have a request queue each, drawn from in turn, or share one
+        /// True if reads and writes have a request queue each, served in turn; false if they share one
         split_queues => split_queues: bool = true, any();
-        /// Whether a large request goes to the back of its queue after each piece, or keeps the head
+        /// True if a large request goes to the back of its queue after each piece; false if it keeps the head
         fair => fair: bool = true, any();
         /// Largest piece of a request that the scoreboard takes at once: a transfer buffer
         chunk_bytes => chunk_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192];

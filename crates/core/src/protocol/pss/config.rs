@@ -1,4 +1,4 @@
-//! Keys of the PSS card in drive files.
+//! Keys of the section `pss` of drive files.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
@@ -19,7 +19,7 @@ section! {
         firmware_cores => firmware_cores: u16 = 2, 1..=1024;
         /// Processor time of the firmware for each command
         firmware_ns => firmware: Span = us(10), ZERO..=LONGEST;
-        /// Whether reads are checked and corrected before they are sent (`validate`) or sent as they come from the chips, with their metadata (`passthrough`)
+        /// Processing of reads: checked and corrected before they are sent (`validate`), or sent as they come from the chips, with their metadata (`passthrough`)
         read_mode => read_mode: ReadMode = ReadMode::Validate, any();
         /// Pages of 4 KiB that the DRAM of the card holds: written, stored lately or read ahead; 0 for none
         cache_pages => cache_pages: u32 = 1024, 0..=1 << 24;
@@ -28,7 +28,7 @@ section! {
     }
 }
 
-/// What happens to reads before they go to the host.
+/// Processing of reads before they go to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
     Passthrough,

@@ -1,4 +1,4 @@
-//! The PSS block driver: descriptors in the shared area, and the records of their completion.
+//! PSS block driver of the simulation: descriptors in the shared area, and their completion records.
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -21,19 +21,19 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// The driver.
+/// PSS block driver of the simulation.
 #[derive(Clone, Debug)]
 pub struct Driver {
     area: Area,
-    /// Descriptors added, and records taken, so far (modulo 2^32).
+    /// Number of descriptors added, and of records consumed, so far (modulo 2^32).
     tail: u32,
     taken: u32,
     free_ids: Vec<u16>,
-    /// Parts of large requests that found no free descriptor.
+    /// Parts of large requests that wait for a free descriptor.
     waiting: VecDeque<RequestId>,
     /// Requests by descriptor.
     requests: CommandSlots<RequestId>,
-    /// Buffers for data and metadata, one of each a descriptor.
+    /// Buffers for data and metadata, one of each for each descriptor.
     buffers: u64,
     metadata: u64,
     metadata_stride: u64,
@@ -43,7 +43,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with its shared area in host memory.
+    /// Returns a driver with its shared area in host memory.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
@@ -69,12 +69,12 @@ impl Driver {
         }
     }
 
-    /// The shared area.
+    /// Returns the shared area.
     pub fn area(&self) -> Area {
         self.area
     }
 
-    /// A record has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    /// Handles a record that is visible in memory. A polling thread sees it; a sleeping one waits for the interrupt.
     fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
         if polling {
             return self.reap(now, Stage::CompletionEntry, link, shared);

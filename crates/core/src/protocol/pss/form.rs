@@ -1,6 +1,6 @@
-//! The PSS card in closed form, in the order of the ladder in [`crate::protocol::pss`].
+//! Closed form of the PSS card, in the order of the ladder in [`crate::protocol::pss`].
 //!
-//! The pages of a lone write meet only each other: wires serve them in order, and each lane of chips does.
+//! The pages of a lone write contend only with each other: wires serve them in order, and so does each lane of chips.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,10 +24,10 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// The register and an interrupt message.
+/// Bytes of the tail register and of an interrupt message.
 const REGISTER_BYTES: u32 = 4;
 
-/// A request to the card.
+/// Returns the closed form of a request to the card.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
@@ -44,7 +44,7 @@ fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, REGISTER_BYTES)
 }
 
-/// What goes out behind the data of a read: metadata of each sector.
+/// Returns the metadata of each sector, which follow the data of a read, if they are sent.
 fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
     let each_bytes = METADATA_BYTES as u32;
     let bytes = class.bytes / SECTOR_BYTES * each_bytes;
@@ -52,13 +52,14 @@ fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
     is_sent.then(|| Packet { chunk_bytes: each_bytes, ..parts.write(Direction::Up, bytes) })
 }
 
-/// The pieces in which the card asks for a write's data.
+/// Returns the bytes of the pieces in which the card reads a write's data.
 fn pieces(bytes: u32) -> impl Iterator<Item = u32> {
     (0..bytes.div_ceil(PAGE_BYTES)).map(move |piece| PAGE_BYTES.min(bytes - piece * PAGE_BYTES))
 }
 
-/// What several requests may share counts as little as it can: descriptors fill the packets that bring them, the cache
-/// holds as much of the job's region as fits, and one interrupt finds all records.
+/// Returns the demands of a request on all resources. Shared costs count as little as possible: descriptors fill the
+/// packets that bring them, the cache holds as much of the job's region as fits, and one interrupt announces all
+/// records.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let pss = &parts.drive.pss;
     let mut demands = Demands::default();
@@ -100,7 +101,7 @@ fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
     }
 }
 
-/// How much of a job's region the cache holds at most.
+/// Returns the largest share of a job's region that the cache can hold.
 fn cached_share(parts: &Parts, workload: &Workload) -> f64 {
     f64::from(parts.drive.pss.cache_pages) * f64::from(PAGE_BYTES) / workload.region_bytes.max(1) as f64
 }
@@ -136,7 +137,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     })
 }
 
-/// Out of the chips: checked and corrected as a whole, or as it comes.
+/// Charges a read from the chips: checked and corrected as a whole, or sent as it comes.
 fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     let (now, mut media) = (ledger.cursor(), parts.media.clone());
     let (started, ready) = match parts.drive.pss.read_mode {
@@ -154,7 +155,7 @@ fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     ledger.until(Stage::Media, ready);
 }
 
-/// The data of a read, what follows it, and its record.
+/// Charges the data of a read, its metadata, and its record.
 fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(class.bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
@@ -163,7 +164,7 @@ fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     ledger.spend(Stage::CompletionEntry, metadata + parts.on_wire(&record(parts)));
 }
 
-/// Data from the host, page by page; once all of it is there, into the chips.
+/// Charges data from the host, page by page; once all of it is there, the chips are written.
 fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
     let mut reads = DataReads::new(parts);
     pieces(bytes).for_each(|bytes| reads.ask(ledger.cursor(), bytes));
@@ -180,10 +181,10 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
 struct Chips {
     lanes: Lanes,
     media: Media,
-    /// Lanes that program, by the instant at which they are done, and in the order in which they began.
+    /// Lanes that program, by the time at which they finish, and in the order in which they began.
     programming: BinaryHeap<Reverse<(Time, u32, u32)>>,
     begun: u32,
-    /// The latest start, and the latest acknowledgement.
+    /// Latest start, and latest acknowledgement.
     started: Time,
     acknowledged: Time,
 }
@@ -224,8 +225,8 @@ impl Chips {
     }
 }
 
-/// The least that a request takes between firmware and link: nothing in the chips where the cache may spare them, and as much
-/// as its shortest command where it is split.
+/// Charges the shortest time of a request between firmware and link: none in the chips where the cache may replace
+/// them, and as much as its shortest command where it is split.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     if class.direction == DataDirection::Write {
         let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
@@ -251,8 +252,8 @@ fn acknowledges_early(parts: &Parts) -> bool {
     parts.drive.media.acknowledge == Acknowledge::Early
 }
 
-/// From the record in host memory to the thread being told. The handler that an earlier command of the request has called may
-/// find the record of the last, too.
+/// Charges the time from the record in host memory until the thread sees it. The handler that an earlier command of the
+/// request has called may find the record of the last command, too.
 fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) {
     match parts.drive.host.wait {
         Wait::Sleep if split(parts, class).is_split() => parts.rouse(ledger, ledger.cursor()),
@@ -264,17 +265,17 @@ fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) 
     }
 }
 
-/// What the card's DRAM may spare a request, or do for others.
+/// Accesses to the chips that the card's DRAM may save a request, or add for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spared {
     Never,
-    /// So seldom that it is far from the mean.
+    /// So rarely that the mean hardly changes, with the reason.
     Seldom(&'static str),
-    /// So often that the chips say nothing.
+    /// So often that the chips do not determine the latency, with the reason.
     Often(&'static str),
 }
 
-/// Reads of which the cache holds less than this share are told by the chips (assumed: it changes the mean by less).
+/// Share of cached reads up to which the chips determine the latency (assumed: the mean changes by less).
 const SELDOM_SHARE: f64 = 0.01;
 
 fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
@@ -298,7 +299,8 @@ fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
     }
 }
 
-/// What is known of a request: of one that the card's DRAM may spare the chips, without them, if that happens often.
+/// Returns how exact the latency is, and true if the chips count. They do not for a request that the card's DRAM often
+/// completes without them.
 fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, bool) {
     match (spared(parts, workload, class), doubt(parts, class)) {
         (Spared::Often(reason), _) => (Certainty::AtLeast(reason), false),
@@ -309,7 +311,7 @@ fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, b
     }
 }
 
-/// Whether a write touches alike parts of pages wherever it lies.
+/// True if a write covers the same parts of pages wherever it lies.
 fn fits_pages(workload: &Workload, class: &Class) -> bool {
     let (page_bytes, bytes) = (u64::from(PAGE_BYTES), u64::from(class.bytes));
     let fits = bytes.is_multiple_of(page_bytes) || page_bytes.is_multiple_of(bytes);
@@ -329,14 +331,14 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
     found.or_else(|| parts.chance())
 }
 
-/// Whether what a lone request sends never waits for credits.
+/// True if the packets of a lone request never wait for credits.
 fn flows(parts: &Parts, class: &Class) -> bool {
     let data = parts.data(class.bytes);
     match (class.direction, metadata(parts, class)) {
         (DataDirection::Write, _) => parts.flows(&parts.data_read(class.bytes), 0),
         (DataDirection::Read, None) => parts.flows(&data, 2),
         (DataDirection::Read, Some(metadata)) => {
-            // Metadata comes faster than the credits of the data before it return, unless there are enough of both.
+            // Metadata arrives faster than the credits of the data before it return, unless there are enough of both.
             let link = &parts.drive.link;
             let in_data = u32::from(link.posted_data_credits).checked_div(data_credits(data.chunk_payload_bytes()));
             let credits = u32::from(link.posted_header_credits).min(in_data.unwrap_or(u32::MAX));

@@ -53,7 +53,7 @@ impl Protocol for Pss {
         Role::messages().collect()
     }
 
-    /// Requests beyond the descriptors wait in the driver.
+    /// Returns the limits of queues and memory. Requests beyond the descriptors wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_entries: u16::MAX.into(),
@@ -63,7 +63,7 @@ impl Protocol for Pss {
     }
 }
 
-/// Driver and card, which knows where the shared area is.
+/// Returns driver and card, which knows the address of the shared area.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, shared);
     let controller = Controller::new(drive, driver.area());
@@ -71,7 +71,7 @@ pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Contr
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     TAIL = "doorbell",
     DESCRIPTORS = "read descriptors" / "descriptors",

@@ -7,43 +7,43 @@
 pub const SECTOR_BYTES: u32 = 512;
 /// Unit of the caches: the card is made for small, for instance 4 kB, requests (PSS, section 1).
 pub const PAGE_BYTES: u32 = 4096;
-/// Metadata that come with each sector: those of its spare chip (PSS, section 2).
+/// Bytes of metadata that come with each sector: those of its spare chip (PSS, section 2).
 pub const METADATA_BYTES: usize = 64;
 pub const DESCRIPTOR_BYTES: usize = 32;
 pub const RECORD_BYTES: usize = 8;
-/// The register that holds the number of descriptors which the host has added so far, modulo 2^32.
+/// Address of the register that holds the number of descriptors which the host has added so far, modulo 2^32.
 pub const TAIL_REGISTER: u64 = 0xe000_0000;
 
-/// Where host and card meet in host memory.
+/// Addresses of descriptors and records in host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
     /// Ring of descriptors, and ring of completion records behind it; as many of each.
     pub descriptors: u64,
     pub records: u64,
-    /// A power of two.
+    /// Entries of each ring, a power of two.
     pub entries: u32,
 }
 
 impl Area {
-    /// Address of descriptor number `number`, counted from the first ever.
+    /// Returns the address of descriptor number `number`, counted from the first ever.
     pub fn descriptor(&self, number: u32) -> u64 {
         self.descriptors + u64::from(number % self.entries) * DESCRIPTOR_BYTES as u64
     }
 
-    /// Address of completion record number `number`.
+    /// Returns the address of completion record number `number`.
     pub fn record(&self, number: u32) -> u64 {
         self.records + u64::from(number % self.entries) * RECORD_BYTES as u64
     }
 }
 
-/// A command.
+/// Command of the driver to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     pub write: bool,
-    /// The driver's name for it.
+    /// Identifier that the driver gives the command.
     pub id: u16,
     pub sectors: u32,
-    /// First sector.
+    /// First sector on the device.
     pub sector: u64,
     /// Bus addresses of the data, and of the metadata that passthrough reads bring along.
     pub buffer: u64,
@@ -51,7 +51,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// The descriptor as it stands in the shared area.
+    /// Returns the bytes of the descriptor in the shared area.
     pub fn encode(&self) -> [u8; DESCRIPTOR_BYTES] {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         bytes[0] = self.write.into();
@@ -63,7 +63,7 @@ impl Descriptor {
         bytes
     }
 
-    /// The descriptor that these bytes hold; every bit pattern is some descriptor.
+    /// Returns the descriptor that these bytes hold; every bit pattern decodes to a descriptor.
     pub fn decode(bytes: &[u8; DESCRIPTOR_BYTES]) -> Descriptor {
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut words = words.chain(std::iter::repeat(0));
@@ -80,33 +80,33 @@ impl Descriptor {
     }
 }
 
-/// How a command ended.
+/// Status of a completed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
 impl Status {
     pub const SUCCESS: Status = Status(0);
-    /// It asks for nothing, for too much, or for sectors that do not exist.
+    /// The command asks for nothing, for too much, or for sectors that do not exist.
     pub const REFUSED: Status = Status(1);
 }
 
-/// The record of a completion.
+/// Completion record of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number, counted from 1, so that the host knows a new one.
+    /// Number of the record, counted from 1, so that the host recognises a new one.
     pub sequence: u32,
     pub id: u16,
     pub status: Status,
 }
 
 impl Record {
-    /// The record as it stands in the shared area.
+    /// Returns the bytes of the record in the shared area.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let word = u64::from(self.sequence) | u64::from(self.id) << 32 | u64::from(self.status.0) << 48;
         word.to_le_bytes()
     }
 
-    /// The record that these bytes hold.
+    /// Returns the record that these bytes hold.
     pub fn decode(bytes: [u8; RECORD_BYTES]) -> Record {
         let word = u64::from_le_bytes(bytes);
         Record { sequence: word as u32, id: (word >> 32) as u16, status: Status((word >> 48) as u16) }

@@ -1,15 +1,15 @@
-//! The command that the doorbell carries, as bytes.
+//! Layout of the command that the doorbell carries.
 
-/// Unit of offsets and lengths.
+/// Bytes of the unit of offsets and lengths.
 pub(super) const BLOCK_BYTES: u32 = 512;
-/// Length of a command.
+/// Bytes of a command.
 pub(super) const COMMAND_BYTES: usize = 24;
-/// Length of a status.
+/// Bytes of a status.
 pub(super) const STATUS_BYTES: usize = 4;
-/// Register that takes commands.
+/// Address of the register that accepts commands.
 pub(super) const DOORBELL: u64 = 0;
 
-/// What is asked of the device.
+/// Command to the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub write: bool,
@@ -20,7 +20,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Slot, direction, length, first block and buffer, little-endian.
+    /// Returns the bytes of the command: slot, direction, length, first block and buffer, little-endian.
     pub(super) fn encode(self) -> [u8; COMMAND_BYTES] {
         let mut bytes = [0; COMMAND_BYTES];
         bytes[..2].copy_from_slice(&self.slot.to_le_bytes());
@@ -31,7 +31,7 @@ impl Command {
         bytes
     }
 
-    /// The command that these bytes are.
+    /// Returns the command that these bytes hold.
     pub(super) fn decode(bytes: &[u8; COMMAND_BYTES]) -> Command {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         Command {

@@ -1,4 +1,4 @@
-//! Keys of the block device behind one doorbell in drive files.
+//! Keys of the section `ramdisk` of drive files.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};

@@ -1,4 +1,5 @@
-//! The device's half: commands are parsed one after the other, and go to the media at once.
+//! Controller of the block device behind one doorbell: parses commands one after the other, and gives them to the media
+//! at once.
 
 use super::Role;
 use super::command::{BLOCK_BYTES, COMMAND_BYTES, Command, STATUS_BYTES};
@@ -14,20 +15,20 @@ use crate::tlp::{Direction, Kind, Packet, Payload};
 
 /// Kinds of timers, whose context is the slot.
 mod timer {
-    /// The command of a write has been parsed.
+    /// End of parsing for the command of a write.
     pub(super) const PARSED: u8 = 0;
-    /// A read's data can flow to the host.
+    /// Time from which a read's data can flow to the host.
     pub(super) const DATA_READY: u8 = 1;
-    /// A write is done.
+    /// Completion of a write.
     pub(super) const WRITTEN: u8 = 2;
 }
 
-/// The controller.
+/// Controller of the block device behind one doorbell.
 #[derive(Clone, Debug)]
 pub struct Controller {
     parse: Span,
     parser_free_at: Time,
-    /// By slot; what a slot held stays there until its next command.
+    /// Commands by slot; a slot keeps its command until the next one.
     commands: Vec<Command>,
     statuses: u64,
     reads: Reads,
@@ -44,7 +45,7 @@ struct Counts {
 }
 
 impl Controller {
-    /// An idle controller that writes its statuses to host memory.
+    /// Returns an idle controller that writes its statuses to host memory.
     pub fn new(drive: &Drive, statuses: u64) -> Controller {
         Controller {
             parse: drive.ramdisk.parse,
@@ -59,7 +60,8 @@ impl Controller {
         }
     }
 
-    /// A command has arrived. One for no slot has nobody to tell; one beyond the device is done at once.
+    /// Accepts a command. A command for no slot is dropped, as no status could report it; one beyond the device
+    /// completes at once.
     fn on_command(&mut self, now: Time, command: Command, ports: &mut Ports) {
         let Some(place) = self.commands.get_mut(usize::from(command.slot)) else {
             self.counts.refused += 1;
@@ -100,7 +102,7 @@ impl Controller {
         self.finish(command.slot, ports);
     }
 
-    /// Write the status, which stays behind the data before it.
+    /// Writes the status of a command, which stays behind the data before it.
     fn finish(&mut self, slot: u16, ports: &mut Ports) {
         self.counts.commands += 1;
         let address = self.statuses + u64::from(slot) * STATUS_BYTES as u64;
@@ -109,7 +111,7 @@ impl Controller {
     }
 }
 
-/// First byte and length of a command.
+/// Returns the first byte and the length of a command.
 fn extent(command: &Command) -> (u64, u64) {
     let block = u64::from(BLOCK_BYTES);
     (command.block.saturating_mul(block), u64::from(command.blocks) * block)
@@ -126,7 +128,7 @@ impl halves::Controller for Controller {
         }
     }
 
-    /// The data of a write has come.
+    /// Handles the data of a write.
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let (_, bytes) = extent(&self.commands[packet.token.context as usize]);

@@ -1,4 +1,4 @@
-//! The host's half: a slot for each command, and a word in memory for its status.
+//! Driver of the block device behind one doorbell: a slot for each command, and a word in memory for its status.
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::Direction;
 
-/// The driver.
+/// Driver of the block device behind one doorbell.
 #[derive(Clone, Debug)]
 pub struct Driver {
     free: Vec<u16>,
     waiting: VecDeque<RequestId>,
-    /// By slot.
+    /// Requests by slot.
     requests: CommandSlots<RequestId>,
     statuses: u64,
     buffers: u64,
@@ -32,7 +32,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver with its status words and a buffer for each slot.
+    /// Returns a driver with its status words and a buffer for each slot.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let (slots, max_transfer_bytes) = (drive.ramdisk.slots, drive.ramdisk.max_transfer_kib * 1024);
         Driver {
@@ -47,7 +47,7 @@ impl Driver {
         }
     }
 
-    /// Where statuses go.
+    /// Returns the address of the status words.
     pub fn statuses(&self) -> u64 {
         self.statuses
     }

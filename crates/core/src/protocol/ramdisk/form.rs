@@ -1,10 +1,11 @@
-//! The device in closed form: what its resources allow. The latency of a lone request is left to the simulation.
+//! Closed form of the block device behind one doorbell: the throughput of its resources. The latency of a lone request
+//! is left to the simulation.
 
 use super::command::{COMMAND_BYTES, STATUS_BYTES};
 use crate::closed_form::{Class, Form, Parts, Workload};
 use crate::tlp::Direction;
 
-/// A request to the device.
+/// Returns the closed form of a request to the device.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let ramdisk = &parts.drive.ramdisk;
     let commands = f64::from(class.bytes.div_ceil(ramdisk.max_transfer_kib * 1024));

@@ -1,5 +1,5 @@
-//! A block device behind one doorbell: about the least that a protocol can be. The example of
-//! `docs/adding-a-protocol.md`; no such device is known.
+//! Block device behind one doorbell: about the smallest possible protocol, and the example of
+//! `docs/adding-a-protocol.md`. No such device is known.
 //!
 //! ```text
 //!       host                          link                          device
@@ -30,7 +30,7 @@ use crate::shared::Shared;
 use crate::workload::Limits;
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     DOORBELL = "doorbell",
     PAYLOAD = "read data" / "data",
@@ -61,7 +61,7 @@ impl Protocol for Ramdisk {
     }
 }
 
-/// Driver and controller, which knows where statuses go.
+/// Returns driver and controller, which knows the address of the status words.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
     let driver = Driver::new(drive, shared);
     let controller = Controller::new(drive, driver.statuses());

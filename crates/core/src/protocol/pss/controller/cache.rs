@@ -9,48 +9,48 @@ use std::ops::Range;
 use super::super::spec::PAGE_BYTES;
 use crate::time::Time;
 
-/// What the cache holds of a page.
+/// Contents of the cache for one page.
 #[derive(Clone, Debug)]
 struct Page {
-    /// Bytes of the page, and when they are there.
+    /// Cached bytes of the page, and the time at which they are available.
     range: Range<u32>,
     ready_at: Time,
-    /// Writes of it that are not in the cells yet.
+    /// Number of its writes that are not in the cells yet.
     writes: u32,
-    /// The bytes of the last of these, if it has yet to go to the chips.
+    /// Bytes of its last write, if that has not gone to the chips yet.
     queued: Option<Range<u32>>,
-    /// Whether it stands in the line of those that may go.
+    /// True if the page is in the list of those that may be evicted.
     listed: bool,
 }
 
-/// Pages by number.
+/// Cached pages by number.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     capacity: u32,
-    /// Pages' worth of writes that have been let in and are not in the cells yet.
+    /// Number of pages of writes that have been admitted and are not in the cells yet.
     reserved: u32,
     pages: BTreeMap<u64, Page>,
-    /// Pages that are in the cells, the oldest first, among others that have been written again since.
+    /// Pages that are in the cells, the oldest first; some may have been written again since.
     stored: VecDeque<u64>,
 }
 
 impl Cache {
-    /// An empty cache for so many pages; with 0 there is none.
+    /// Returns an empty cache for `capacity` pages; with 0 there is none.
     pub(super) fn new(capacity: u32) -> Cache {
         Cache { capacity, reserved: 0, pages: BTreeMap::new(), stored: VecDeque::new() }
     }
 
-    /// Whether there is a cache.
+    /// True if there is a cache.
     pub(super) fn is_on(&self) -> bool {
         self.capacity > 0
     }
 
-    /// Pages' worth of writes that may still come in.
+    /// Returns the number of pages of writes that may still be admitted.
     pub(super) fn room(&self) -> u32 {
         if self.is_on() { self.capacity.saturating_sub(self.reserved) } else { u32::MAX }
     }
 
-    /// Let a write of so many pages in, if there is room; one larger than the cache comes in alone.
+    /// Admits a write of `pages` pages, if there is room; one larger than the cache is admitted alone.
     pub(super) fn reserve(&mut self, pages: u32) -> bool {
         let fits = pages <= self.room() || self.reserved == 0;
         if fits && self.is_on() {
@@ -59,8 +59,8 @@ impl Cache {
         fits
     }
 
-    /// Data of a write that was let in. False if it replaces data that was still waiting, so that the chips need not be
-    /// written for it; `may_replace` unless somebody waits until they are.
+    /// Stores data of an admitted write. Returns false if it replaces data that still waited, so that the chips need
+    /// not be written for it; `may_replace` is true unless a command waits for the chips.
     pub(super) fn write(&mut self, now: Time, page: u64, range: Range<u32>, may_replace: bool) -> bool {
         if !self.is_on() {
             return true;
@@ -79,7 +79,7 @@ impl Cache {
         true
     }
 
-    /// A page's data goes to the chips.
+    /// Notes that a page's data goes to the chips.
     pub(super) fn on_start(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page)
             && entry.writes == 1
@@ -88,7 +88,7 @@ impl Cache {
         }
     }
 
-    /// It is in the cells.
+    /// Notes that a write of a page is in the cells.
     pub(super) fn on_programmed(&mut self, page: u64) {
         let Some(entry) = self.pages.get_mut(&page) else { return };
         entry.writes -= 1;
@@ -96,23 +96,24 @@ impl Cache {
         self.list(page);
     }
 
-    /// A page is being read ahead.
+    /// Adds a page that is being read ahead.
     pub(super) fn prefetch(&mut self, page: u64, ready_at: Time) {
         self.pages.insert(page, Page::new(0..PAGE_BYTES, ready_at));
         self.list(page);
     }
 
-    /// Whether anything of a page is here.
+    /// True if any part of a page is cached.
     pub(super) fn holds(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// When all of a part of a page is here; none if that is not to be.
+    /// Returns the time at which all of a part of a page is available, or none if it is not cached.
     pub(super) fn find(&self, page: u64, range: &Range<u32>) -> Option<Time> {
         let entry = self.pages.get(&page)?;
         covers(&entry.range, range).then_some(entry.ready_at)
     }
 
+    /// Lists a page for eviction, if none of its writes is outstanding.
     fn list(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page).filter(|entry| entry.writes == 0 && !entry.listed) {
             entry.listed = true;
@@ -121,7 +122,7 @@ impl Cache {
         self.evict();
     }
 
-    /// Let the oldest pages go until those that are left fit, or all of them wait for their chips.
+    /// Evicts the oldest pages until the rest fits, or all pages wait for their chips.
     fn evict(&mut self) {
         while self.pages.len() > self.capacity as usize
             && let Some(page) = self.stored.pop_front()

@@ -1,8 +1,8 @@
-//! The card's processors: what their firmware takes for each command.
+//! Processors of the card, and the time of their firmware for each command.
 
 use crate::time::{Span, Time};
 
-/// Cores that take commands in their order, each the next one as soon as it is free.
+/// Processor cores that take commands in order, each the next one as soon as it is free.
 #[derive(Clone, Debug)]
 pub(super) struct Firmware {
     free_at: Vec<Time>,
@@ -10,12 +10,12 @@ pub(super) struct Firmware {
 }
 
 impl Firmware {
-    /// `cores` cores, at least one, that need `command` for each command.
+    /// Returns `cores` cores, at least one, that need `command` for each command.
     pub(super) fn new(cores: u16, command: Span) -> Firmware {
         Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
     }
 
-    /// A command comes in; when the firmware is done with it.
+    /// Queues a command; returns the time at which the firmware has processed it.
     pub(super) fn work(&mut self, now: Time) -> Time {
         let first = self.free_at.iter_mut().min().expect("a card has a core");
         *first = now.max(*first) + self.command;

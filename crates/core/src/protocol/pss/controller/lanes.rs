@@ -10,49 +10,49 @@ use std::collections::VecDeque;
 use super::super::spec::PAGE_BYTES;
 use crate::config;
 
-/// A part of a page that is to be written.
+/// Write of a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
     pub page: u64,
     /// First byte on the device, and length.
     pub offset: u64,
     pub bytes: u32,
-    /// The command that waits for it, unless the cache has answered for it.
+    /// Command that waits for the write, or none if the cache has acknowledged it.
     pub command: Option<u32>,
 }
 
-/// The banks of one page.
+/// Banks of one page, with the writes that wait for them.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     programming: Option<Job>,
     queue: VecDeque<Job>,
 }
 
-/// All of them.
+/// Lanes of all pages.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     lanes: Vec<Lane>,
 }
 
 impl Lanes {
-    /// The lanes of a memory: as many pages as its banks take side by side.
+    /// Returns the lanes of a memory: as many as pages that its banks take side by side.
     pub fn new(media: &config::Media) -> Lanes {
         let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
         let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
         Lanes { lanes: vec![Lane::default(); lanes as usize] }
     }
 
-    /// The lane of a page.
+    /// Returns the lane of a page.
     pub fn of(&self, page: u64) -> u32 {
         (page % self.lanes.len() as u64) as u32
     }
 
-    /// How many there are.
+    /// Returns the number of lanes.
     pub fn count(&self) -> usize {
         self.lanes.len()
     }
 
-    /// A page is to be written: its lane, if that has nothing else to do.
+    /// Queues a write; returns its lane if that is idle.
     pub fn push(&mut self, job: Job) -> Option<u32> {
         let number = self.of(job.page);
         let lane = &mut self.lanes[number as usize];
@@ -60,14 +60,14 @@ impl Lanes {
         lane.programming.is_none().then_some(number)
     }
 
-    /// The next page of a lane, which now programs it.
+    /// Starts the next write of a lane.
     pub fn start(&mut self, lane: u32) -> Option<Job> {
         let lane = &mut self.lanes[lane as usize];
         lane.programming = lane.queue.pop_front();
         lane.programming
     }
 
-    /// The page that a lane has programmed.
+    /// Removes and returns the write that a lane has finished.
     pub fn end(&mut self, lane: u32) -> Option<Job> {
         self.lanes[lane as usize].programming.take()
     }

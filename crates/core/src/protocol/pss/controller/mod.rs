@@ -1,8 +1,8 @@
-//! The PSS controller: exchange of descriptors, firmware, cache, page transfers.
+//! PSS controller of the simulation: exchange of descriptors, firmware, cache, page transfers.
 //!
-//! It owes the host that every descriptor is taken in its turn and completed exactly once; that the record of a read
-//! stays behind its data; and that the record of a write says no more than the completion mode promises: in the chips'
-//! buffers or the cache (early), in the cells (late).
+//! Every descriptor is taken in its turn and completed exactly once. The record of a read stays behind its data. The
+//! record of a write promises no more than the completion mode: data in the chips' buffers or the cache (early), or in
+//! the cells (late).
 
 mod cache;
 mod firmware;
@@ -33,41 +33,42 @@ use lanes::{Job, Lanes};
 
 /// Timers of the controller.
 mod timer {
-    /// The firmware is done with a command; its data is ready to be sent; a page of it has been acknowledged.
+    /// End of the firmware's work on a command; time to send its data; acknowledgement of one of its pages.
     pub(super) const DECODED: u8 = 0;
     pub(super) const READY: u8 = 1;
     pub(super) const ACKNOWLEDGED: u8 = 2;
-    /// A lane has programmed its page.
+    /// End of a lane's program operation.
     pub(super) const PROGRAMMED: u8 = 3;
 }
 
-/// A command between its descriptor and its record.
+/// Command between its descriptor and its record.
 #[derive(Clone, Copy, Debug)]
 struct Command {
     descriptor: Descriptor,
     request: Option<RequestId>,
-    /// Bytes of a write that are still on their way here, and pages that it waits for.
+    /// Bytes of a write that have not arrived yet, and number of pages that it waits for.
     bytes_missing: u32,
     pages_missing: u32,
 }
 
-/// What has been counted.
+/// Counters of the card.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub commands: u64,
     pub interrupts: u64,
     pub exchanges: u64,
     pub refused: u64,
-    /// Writes that were acknowledged from the cache, and pages that replaced others before these were programmed.
+    /// Number of writes that were acknowledged from the cache, and of pages that replaced others before these were
+    /// programmed.
     pub cached_writes: u64,
     pub absorbed_pages: u64,
-    /// Reads that the cache answered, and pages read ahead.
+    /// Number of reads that the cache served, and of pages read ahead.
     pub cache_hits: u64,
     pub prefetched_pages: u64,
 }
 
 impl Counts {
-    /// All of them, by name.
+    /// Returns all counters with their names.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("commands", self.commands),
@@ -82,14 +83,14 @@ impl Counts {
     }
 }
 
-/// The controller.
+/// PSS controller of the simulation.
 #[derive(Clone, Debug)]
 pub struct Controller {
     area: Area,
-    /// Descriptors that the host has added, and that have been asked for, so far (modulo 2^32).
+    /// Number of descriptors that the host has added, and of those that have been requested, so far (modulo 2^32).
     tail: u32,
     asked: u32,
-    /// Whether the first DMA engine is reading descriptors.
+    /// True if the first DMA engine is reading descriptors.
     exchanging: bool,
     exchange_descriptors: u32,
     commands_max: usize,
@@ -105,7 +106,7 @@ pub struct Controller {
     read_mode: ReadMode,
     late: bool,
     prefetch_pages: u32,
-    /// Where the last read ended.
+    /// Address behind the last read.
     sequential_at: u64,
     records: u32,
     capacity_bytes: u64,
@@ -115,7 +116,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// An idle card whose host has its shared area at `area`.
+    /// Returns an idle card whose host has its shared area at `area`.
     pub fn new(drive: &Drive, area: Area) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
         let reads = Reads::new(link.read_tags, link.max_read_request_bytes);
@@ -149,7 +150,7 @@ impl Controller {
         ports.shared.requests.bound(0, (number % self.area.entries) as usize)
     }
 
-    /// Read as many descriptors as the card can take up (PSS, section 2: the number follows from pending commands of
+    /// Reads as many descriptors as the card can accept (PSS, section 2: the number follows from pending commands of
     /// the user, of the channels and of the write cache).
     fn exchange(&mut self, now: Time, ports: &mut Ports) {
         let count = self.exchange_size();
@@ -176,7 +177,7 @@ impl Controller {
         let pending = self.tail.wrapping_sub(self.asked);
         let to_end = self.area.entries - self.asked % self.area.entries;
         let room = self.commands_max.saturating_sub(self.commands.len()) as u32;
-        // With a full cache one command may come in all the same: it may be a read.
+        // With a full cache one command is accepted all the same: it may be a read.
         let cache_room = self.cache.room().max(1);
         pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
     }
@@ -197,7 +198,7 @@ impl Controller {
         self.exchange(now, ports);
     }
 
-    /// The firmware is done with a command, which starts unless another is held up before it.
+    /// Handles a command that the firmware has processed: it starts unless another waits before it.
     fn on_decoded(&mut self, now: Time, id: u32, ports: &mut Ports) {
         if !self.is_in_order(&self.commands[id as usize].descriptor) {
             self.counts.refused += 1;
@@ -219,6 +220,7 @@ impl Controller {
     }
 
     /// Start a command; false if it has to wait for room in the cache.
+    /// Starts a command; false if it has to wait for room in the cache.
     fn start(&mut self, now: Time, id: u32, ports: &mut Ports) -> bool {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -235,7 +237,7 @@ impl Controller {
         fits
     }
 
-    /// Start those that have been held up, as far as there is room, and look for more.
+    /// Starts waiting commands as far as there is room, and reads more descriptors.
     fn go_on(&mut self, now: Time, ports: &mut Ports) {
         while let Some(&id) = self.held.front()
             && self.start(now, id, ports)
@@ -245,7 +247,7 @@ impl Controller {
         self.exchange(now, ports);
     }
 
-    /// Read from the cache or from the chips.
+    /// Reads from the cache or from the chips.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -263,7 +265,7 @@ impl Controller {
         }
     }
 
-    /// When all of a read is in the cache; none if that is not to be.
+    /// Returns the time at which all of a read is in the cache, or none if it is not cached.
     fn cached(&self, offset: u64, bytes: u32) -> Option<Time> {
         let mut ready = Time::ZERO;
         for (page, range) in pages(offset, bytes) {
@@ -272,8 +274,8 @@ impl Controller {
         Some(ready)
     }
 
-    /// Read the chips; when the data may go to the host. Passthrough sends it while it comes in, uncorrected; the other
-    /// mode keeps it in a buffer until all of it is right.
+    /// Reads the chips; returns the time from which the data may go to the host. Passthrough sends it while it arrives,
+    /// uncorrected; the other mode keeps it in a buffer until all of it is corrected.
     fn read_chips(
         &mut self,
         now: Time,
@@ -299,7 +301,7 @@ impl Controller {
         ready
     }
 
-    /// Read the next pages of a sequence into the cache, if the card has nothing else to do.
+    /// Reads the next pages of a sequence into the cache, if the card has nothing else to do.
     fn prefetch(&mut self, now: Time, ports: &mut Ports) {
         if !self.cache.is_on() || self.commands.len() > 1 {
             return;
@@ -315,7 +317,7 @@ impl Controller {
         }
     }
 
-    /// Send the data of a read, in passthrough with its metadata, and its record behind it.
+    /// Sends the data of a read, in passthrough with its metadata, and its record behind it.
     fn send(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
@@ -332,7 +334,7 @@ impl Controller {
         self.finish(now, id, Status::SUCCESS, ports);
     }
 
-    /// Ask the host for a write's data, page by page.
+    /// Reads a write's data from the host, page by page.
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = command.descriptor.extent();
@@ -343,7 +345,7 @@ impl Controller {
         while asked < bytes {
             let piece = PAGE_BYTES.min(bytes - asked);
             let packet = Packet::read(buffer + u64::from(asked), piece, self.page_reads.request_bytes_max(), token);
-            // The last piece arrives last; the request's time is its time.
+            // The last piece arrives last: its time is the request's.
             let request = request.filter(|_| asked + piece == bytes);
             let packet = packet.user_data(offset + u64::from(asked), request);
             self.page_reads.request(packet, ports.link, ports.shared);
@@ -351,8 +353,9 @@ impl Controller {
         }
     }
 
-    /// Data of a write has come, into the cache if there is one. That acknowledges it, whether the chips are free or not,
-    /// as it holds data no less well than their buffers; without a cache, or if only the cells count, the chips do.
+    /// Handles data of a write, which goes into the cache if there is one. The cache acknowledges it, whether the chips
+    /// are free or not, as it holds data no less well than their buffers. Without a cache, or if only the cells count,
+    /// the chips acknowledge it.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
@@ -376,7 +379,7 @@ impl Controller {
         }
     }
 
-    /// Hand a part of a page on to its lane, unless it replaces one that still waits there for nobody.
+    /// Queues a part of a page in its lane, unless it replaces one that waits there and that no command waits for.
     fn store(&mut self, now: Time, page: u64, range: Range<u32>, command: Option<u32>, ports: &mut Ports) {
         let offset = page * u64::from(PAGE_BYTES) + u64::from(range.start);
         let bytes = range.end - range.start;
@@ -389,7 +392,7 @@ impl Controller {
         }
     }
 
-    /// Let a lane program its next page.
+    /// Starts the next program operation of a lane.
     fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
         let Some(job) = self.lanes.start(lane) else { return };
         self.cache.on_start(job.page);
@@ -404,7 +407,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.programmed_at, Event::Controller { kind: timer::PROGRAMMED, context: lane });
     }
 
-    /// The chips acknowledge a page of a command.
+    /// Handles the acknowledgement of a page of a command by the chips.
     fn on_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         command.pages_missing -= 1;
@@ -421,7 +424,7 @@ impl Controller {
         self.go_on(now, ports);
     }
 
-    /// Write the record of a command, and tell the host.
+    /// Writes the record of a command, and sends an interrupt.
     fn finish(&mut self, now: Time, id: u32, status: Status, ports: &mut Ports) {
         let command = self.commands.take(id);
         let address = self.area.record(self.records);
@@ -487,13 +490,13 @@ impl halves::Controller for Controller {
 }
 
 impl Descriptor {
-    /// First byte on the device, and length in bytes.
+    /// Returns the first byte on the device and the length in bytes.
     fn extent(&self) -> (u64, u32) {
         (self.sector * u64::from(SECTOR_BYTES), self.sectors * SECTOR_BYTES)
     }
 }
 
-/// The parts of pages that a command touches.
+/// Returns the parts of pages that a command covers.
 pub fn pages(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
     let page_bytes = u64::from(PAGE_BYTES);
     let end = offset + u64::from(bytes);
