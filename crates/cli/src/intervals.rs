@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::describe;
 
-pub(crate) use phaselink_core::uncertainty::{Doubted, Figure, Named, SEED, of_run};
+pub(crate) use phaselink_core::uncertainty::{Doubted, DoubtedFigure, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
 /// Constants that are named in a sentence.
@@ -77,7 +77,7 @@ const RUN_FIGURES: [&str; 9] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
 
 /// A line for each figure that has an interval: what it is called, the figure, and how to print a value of it.
-pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a Figure, P)>) -> String {
+pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> String {
     let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
     let mut draws = 0;
     for (heading, figure, shown) in rows {

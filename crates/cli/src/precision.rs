@@ -1,6 +1,6 @@
 //! `--precision 1%`: a run goes on until its mean and p99 are known so well.
 
-use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
+use phaselink_core::precision::{BATCHES, KnownFigure, Measurement, PrecisionEstimate};
 pub(crate) use phaselink_core::precision::{IOS_MAX, check, document, measure};
 use phaselink_core::results::units;
 use phaselink_core::time::Span;
@@ -30,7 +30,7 @@ pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
     }
 }
 
-fn known(estimate: &Estimate) -> String {
+fn known(estimate: &PrecisionEstimate) -> String {
     let warm_up = match estimate.warm_up_ios {
         0 => String::from("no warm-up"),
         ios => format!("the first {} requests left out as warm-up", units::grouped(ios)),
@@ -44,7 +44,7 @@ fn known(estimate: &Estimate) -> String {
 }
 
 /// `13.7 us ± 21.0 ns`
-fn interval(known: &Known) -> String {
+fn interval(known: &KnownFigure) -> String {
     let span = |ns| units::span(Span::from_ns_f64(ns));
     format!("{} \u{b1} {}", span(known.value_ns), span(known.half_width_ns))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::stream::Stream;
+use phaselink_core::stream::RequestStream;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -58,8 +58,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    fn stream(&self) -> Stream<'_> {
-        Stream {
+    fn stream(&self) -> RequestStream<'_> {
+        RequestStream {
             rw: &self.rw,
             bs: &self.bs,
             iodepth: &self.iodepth,

@@ -1,7 +1,7 @@
 //! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
 //! the server behind the page both ask here.
 
-use crate::compare::{self, Cell, Group, Label};
+use crate::compare::{self, Cell, ComparedGroup, Label};
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, presets, shipped};
 use crate::engine::simulation::Simulation;
@@ -11,7 +11,7 @@ use crate::problem::{Problem, Problems, all};
 use crate::report;
 use crate::results::Finding;
 use crate::results::documents::value;
-use crate::stream::Stream;
+use crate::stream::RequestStream;
 use crate::workload::trace::Wanted;
 use crate::workload::{Job, Trace, Written, fio, with_defaults};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const EVENTS: u64 = 1 << 20;
 /// A question.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
-enum Question {
+enum PageQuestion {
     /// What there is: drives, presets, and stages in their order.
     Catalog,
     /// The drive as `check --toml` prints it, and every key with its value.
@@ -58,7 +58,7 @@ struct DriveWords {
 /// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
 /// ```
 pub fn answer(question: &[u8], is_over: impl Fn() -> bool) -> Value {
-    let read = serde_json::from_slice::<Question>(question);
+    let read = serde_json::from_slice::<PageQuestion>(question);
     let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
     match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
@@ -73,17 +73,17 @@ fn told(problem: &Problem) -> Value {
     json!({ "file": file, "line": line, "found": found, "allowed": allowed })
 }
 
-impl Question {
+impl PageQuestion {
     fn answer(self, is_over: impl Fn() -> bool) -> Result<Value, Problems> {
         match self {
-            Question::Catalog => Ok(catalog()),
-            Question::Check { drive } => {
+            PageQuestion::Catalog => Ok(catalog()),
+            PageQuestion::Check { drive } => {
                 let drive = drive.read()?;
                 Ok(json!({
                     "toml": drive.to_toml(), "description": drive.resolved(), "notes": drive.notes(),
                 }))
             }
-            Question::Run { drive, job, seed } => {
+            PageQuestion::Run { drive, job, seed } => {
                 let drive = drive.read()?;
                 let jobs = jobs(&job, &drive)?;
                 let mut simulation = Simulation::new(&drive, &jobs, seed)?;
@@ -98,14 +98,14 @@ impl Question {
                 document["phaselink"]["findings"] = value(&limit(&drive, jobs, outcome));
                 Ok(document)
             }
-            Question::Predict { drive, job } => {
+            PageQuestion::Predict { drive, job } => {
                 let drive = drive.read()?;
                 let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
                 let document = predict::document([predict::json(&prediction, drive.resolved())]);
                 Ok(report::headed("predict", document))
             }
-            Question::Trace { drive, rw, bs, iodepth, skip, seed } => {
-                let stream = Stream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
+            PageQuestion::Trace { drive, rw, bs, iodepth, skip, seed } => {
+                let stream = RequestStream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
                 let steps = stream.record(&drive.read()?)?;
                 let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
                 Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
@@ -134,7 +134,7 @@ fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problem
 
 /// The finding about what limits a drive under some jobs.
 fn limit(drive: &Drive, jobs: Vec<Job>, outcome: Outcome) -> Vec<Finding> {
-    let groups = [Group { label: Label::of(&jobs), cells: vec![Some(Cell::new(drive, &jobs, outcome))] }];
+    let groups = [ComparedGroup { label: Label::of(&jobs), cells: vec![Some(Cell::new(drive, &jobs, outcome))] }];
     compare::limit(std::slice::from_ref(drive), &groups[0], compare::named(&groups)).into_iter().collect()
 }
 

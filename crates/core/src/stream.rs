@@ -17,7 +17,7 @@ const FOLLOWING: u64 = 64;
 
 /// The requests, and which of them are wanted.
 #[derive(Clone, Debug)]
-pub struct Stream<'a> {
+pub struct RequestStream<'a> {
     /// What is done, its size and depth, in fio's spelling.
     pub rw: &'a str,
     pub bs: &'a str,
@@ -38,7 +38,7 @@ pub struct Steps {
     title: String,
 }
 
-impl Stream<'_> {
+impl RequestStream<'_> {
     /// Run it on `drive`, whose software takes its mean time: one request stands for all, on one of several drives too.
     ///
     /// # Errors

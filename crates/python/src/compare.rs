@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::compare::{Cell, Grid, Group, Point, document};
+use phaselink_core::compare::{Cell, ComparedGroup, ComparedPoint, Grid, document};
 use phaselink_core::drive;
 use phaselink_core::drive_file::Described;
 use phaselink_core::precision;
@@ -52,16 +52,16 @@ pub(crate) fn compare(
     ran.map_err(|problems| input::error(py, &problems))
 }
 
-fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<Point>, Problems> {
+fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<ComparedPoint>, Problems> {
     if jobs.files.is_some() {
-        return Ok(vec![Point::new(jobs.written(&[])?, drives)?]);
+        return Ok(vec![ComparedPoint::new(jobs.written(&[])?, drives)?]);
     }
     let given = jobs.given();
     let combinations = grid.combinations(&given, drives.len())?;
     all(combinations.iter().map(|sizes| {
         let ios = grid.ios_of_a_thread(sizes, &given);
         let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
-        Point::new(jobs.written(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())?, drives)
+        ComparedPoint::new(jobs.written(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())?, drives)
     }))
 }
 
@@ -73,11 +73,11 @@ fn options(jobs: &Jobs) -> Vec<String> {
 
 /// Run all points on all drives.
 fn groups(
-    points: &[Point],
+    points: &[ComparedPoint],
     drives: &[drive::Drive],
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
-) -> Result<Vec<Group>, Problems> {
+) -> Result<Vec<ComparedGroup>, Problems> {
     let pairs = || points.iter().flat_map(|point| drives.iter().zip(&point.jobs));
     let simulation = |(drive, jobs): (&drive::Drive, &Option<Vec<_>>)| {
         jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, seed)).transpose()
@@ -92,15 +92,17 @@ fn groups(
     };
     let pairs: Vec<_> = pairs().zip(simulations).collect();
     let mut cells = pairs.into_par_iter().map(cell).collect::<Vec<_>>().into_iter();
-    let group =
-        |point: &Point| Group { label: point.label.clone(), cells: cells.by_ref().take(drives.len()).collect() };
+    let group = |point: &ComparedPoint| ComparedGroup {
+        label: point.label.clone(),
+        cells: cells.by_ref().take(drives.len()).collect(),
+    };
     Ok(points.iter().map(group).collect())
 }
 
 /// Give every cell the intervals of its figures.
 fn add_intervals(
-    groups: &mut [Group],
-    points: &[Point],
+    groups: &mut [ComparedGroup],
+    points: &[ComparedPoint],
     described: &[&Described],
     draws: usize,
     (seed, precision): (u64, Option<f64>),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::results::{FIGURES, Figures};
-use phaselink_core::sweep::text::{self, Row};
+use phaselink_core::sweep::text::{self, RanPoint};
 use phaselink_core::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -169,10 +169,16 @@ impl Rows {
 }
 
 impl Rows {
-    fn each(&self) -> Vec<Row<'_>> {
+    fn each(&self) -> Vec<RanPoint<'_>> {
         self.rows
             .iter()
-            .map(|(point, hash, figures)| Row { point: *point, hash: *hash, figures, intervals: None, verdict: None })
+            .map(|(point, hash, figures)| RanPoint {
+                point: *point,
+                hash: *hash,
+                figures,
+                intervals: None,
+                verdict: None,
+            })
             .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Every step of single requests.
 
 use phaselink_core::ledger::trace::{Record, Step};
-use phaselink_core::stream::{self, Stream};
+use phaselink_core::stream::{self, RequestStream};
 use pyo3::prelude::*;
 
 use crate::drive::Drive;
@@ -28,7 +28,7 @@ pub(crate) fn trace(
     requests: u64,
     seed: u64,
 ) -> PyResult<Steps> {
-    let stream = Stream { rw, bs, iodepth, skip, requests, seed };
+    let stream = RequestStream { rw, bs, iodepth, skip, requests, seed };
     let recorded = py.detach(|| stream.record(drive.0.drive()));
     recorded.map(Steps).map_err(|problems| input::error(py, &problems))
 }

@@ -1,12 +1,12 @@
 //! Curves of a comparison: drives over block size, depth and threads, and the tails of their latencies.
 
-use phaselink_core::compare::{Cell, Group, Label, means_ns, named};
+use phaselink_core::compare::{Cell, ComparedGroup, Label, means_ns, named};
 use phaselink_core::report::html::axis::{Axis, Scale};
 use phaselink_core::report::html::columns::{Column, columns};
 use phaselink_core::report::html::comparison;
 use phaselink_core::report::html::lines::{Line, lines};
 use phaselink_core::report::html::page::{heading, side_by_side};
-use phaselink_core::report::html::{Series, percentiles_beside};
+use phaselink_core::report::html::{LatencySeries, percentiles_beside};
 use phaselink_core::results::units;
 
 use super::Comparison;
@@ -37,11 +37,11 @@ const SIZES: [Size; 3] = [
 /// Groups that differ in one size alone, in its order, and which groups these are.
 struct Curve<'a> {
     title: String,
-    groups: Vec<(u64, &'a Group)>,
+    groups: Vec<(u64, &'a ComparedGroup)>,
 }
 
 /// Every section that these groups have enough for.
-pub(super) fn sections(compared: &Comparison, groups: &[Group]) -> Vec<(String, String)> {
+pub(super) fn sections(compared: &Comparison, groups: &[ComparedGroup]) -> Vec<(String, String)> {
     let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
         let curves = curves(groups, place);
         let drawn: String = curves.iter().map(|curve| drawn(compared, size, curve)).collect();
@@ -51,8 +51,8 @@ pub(super) fn sections(compared: &Comparison, groups: &[Group]) -> Vec<(String, 
 }
 
 /// The curves over a size: groups whose other sizes are the same.
-fn curves(groups: &[Group], size: usize) -> Vec<Curve<'_>> {
-    let others = |group: &Group| {
+fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
+    let others = |group: &ComparedGroup| {
         let others = SIZES.iter().enumerate().filter(|(place, _)| *place != size);
         others.map(|(_, other)| (other.of)(&group.label)).collect::<Vec<_>>()
     };
@@ -104,7 +104,7 @@ fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
 /// A line for each drive.
 fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<Line> {
     let line = |(place, name): (usize, &String)| {
-        let point = |(value, group): &(u64, &Group)| (*value as f64, group.cells[place].as_ref().map(figure));
+        let point = |(value, group): &(u64, &ComparedGroup)| (*value as f64, group.cells[place].as_ref().map(figure));
         Line::through(name.as_str(), curve.groups.iter().map(point))
     };
     compared.drives.iter().map(|drive| &drive.name).enumerate().map(line).collect()
@@ -112,7 +112,7 @@ fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> 
 
 /// The latency of one drive in columns, stacked by what it is spent on; all drives on one scale.
 fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, longest_ns: f64) -> String {
-    let column = |(value, group): &(u64, &Group)| {
+    let column = |(value, group): &(u64, &ComparedGroup)| {
         let figures = &group.cells[drive].as_ref()?.all;
         let parts = means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
         Some(Column { name: (size.shown)(*value as f64), parts })
@@ -125,13 +125,14 @@ fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, long
 }
 
 /// The percentiles of all drives in each group.
-fn tails(compared: &Comparison, groups: &[Group]) -> String {
+fn tails(compared: &Comparison, groups: &[ComparedGroup]) -> String {
     let named = named(groups);
-    let of_group = |group: &Group| {
+    let of_group = |group: &ComparedGroup| {
         let cells = compared.drives.iter().zip(&group.cells).take(DRIVES_MAX);
-        let series = cells
-            .filter_map(|(drive, cell)| Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.all.total }));
-        let series: Vec<Series> = series.collect();
+        let series = cells.filter_map(|(drive, cell)| {
+            Some(LatencySeries { name: drive.name.clone(), latency: &cell.as_ref()?.all.total })
+        });
+        let series: Vec<LatencySeries> = series.collect();
         let title = named.place(&group.label).replace(describe::UNBROKEN, " ");
         (!series.is_empty()).then(|| percentiles_beside(&series, &title))
     };

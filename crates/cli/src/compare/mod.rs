@@ -7,7 +7,7 @@ mod text;
 mod trust;
 
 use clap::Args;
-use phaselink_core::compare::{self, Cell, Group, SET_DEFAULT};
+use phaselink_core::compare::{self, Cell, ComparedGroup, SET_DEFAULT};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
@@ -122,12 +122,12 @@ impl Arguments {
 }
 
 impl Comparison {
-    fn document(&self, groups: &[Group]) -> Value {
+    fn document(&self, groups: &[ComparedGroup]) -> Value {
         compare::document(self.seed, &self.options, &self.set, &self.drives, groups)
     }
 
     /// Run all of it, on all processors.
-    fn run(&self) -> Result<Vec<Group>, Problems> {
+    fn run(&self) -> Result<Vec<ComparedGroup>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
             let Some(jobs) = jobs else { return Ok(None) };
@@ -147,7 +147,7 @@ impl Comparison {
             let (outcome, measurement) = ran?;
             Some(Cell { measurement: measurement.zip(self.precision), ..Cell::new(drive, jobs.as_ref()?, outcome) })
         });
-        let group = |line: &Line| Group {
+        let group = |line: &Line| ComparedGroup {
             label: line.point.label.clone(),
             cells: cells.by_ref().take(self.drives.len()).collect(),
         };
@@ -168,7 +168,7 @@ impl Comparison {
     }
 
     /// Give every cell the intervals of its figures, if they are asked for.
-    fn doubt(&self, groups: &mut [Group]) {
+    fn doubt(&self, groups: &mut [ComparedGroup]) {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {

@@ -1,20 +1,20 @@
 //! The comparison as a page, `--report`.
 
-use phaselink_core::compare::{Cell, Group, findings, means_ns, named};
+use phaselink_core::compare::{Cell, ComparedGroup, findings, means_ns, named};
 use phaselink_core::drive::Drive;
-use phaselink_core::report::html::comparison::{self, Row};
+use phaselink_core::report::html::comparison::{self, BarRow};
 use phaselink_core::results::Finding;
 
 use super::{Comparison, curves, text};
 use crate::describe;
 
 /// The page.
-pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
+pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup]) -> String {
     let named = named(groups);
-    let group = |group: &Group| {
+    let group = |group: &ComparedGroup| {
         let rows =
             compared.drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some(row(drive, cell.as_ref()?)));
-        comparison::Group { title: named.place(&group.label).replace(describe::UNBROKEN, " "), rows: rows.collect() }
+        comparison::BarGroup { title: named.place(&group.label).replace(describe::UNBROKEN, " "), rows: rows.collect() }
     };
     let page = comparison::Comparison {
         title: text::title(compared, groups),
@@ -27,9 +27,9 @@ pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
     comparison::comparison(&page, &text::table(compared, groups))
 }
 
-fn row(drive: &Drive, cell: &Cell) -> Row {
+fn row(drive: &Drive, cell: &Cell) -> BarRow {
     let figures = &cell.all;
-    Row {
+    BarRow {
         drive: drive.name.clone(),
         causes_ns: means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect(),
         mean_ns: figures.total.mean_ns(),

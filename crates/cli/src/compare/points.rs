@@ -1,7 +1,7 @@
 //! The jobs of a comparison: every combination of the sizes that are asked for.
 
 use clap::Args;
-use phaselink_core::compare::{Grid, Point};
+use phaselink_core::compare::{ComparedPoint, Grid};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problems;
 
@@ -31,7 +31,7 @@ pub(super) struct PointFlags {
 
 /// A line of the comparison, and what its jobs are in words.
 pub(super) struct Line {
-    pub point: Point,
+    pub point: ComparedPoint,
     pub summary: String,
 }
 
@@ -65,6 +65,6 @@ impl PointFlags {
 
     fn line(&self, options: &[(&str, &str)], drives: &[Drive]) -> Result<Line, Problems> {
         let Told { written, summary } = self.job.written(options)?;
-        Ok(Line { point: Point::new(written, drives)?, summary })
+        Ok(Line { point: ComparedPoint::new(written, drives)?, summary })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use phaselink_core::compare::{self, Cell, Group, named, shared};
+use phaselink_core::compare::{self, Cell, ComparedGroup, named, shared};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
@@ -32,7 +32,7 @@ pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
 }
 
 /// The whole page.
-pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
     text.push_str(&heading(comparison, groups));
     text.push('\n');
@@ -45,7 +45,7 @@ pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
 }
 
 /// What is compared: `8 drives: random reads, 20,000 requests for each line, seed 1`.
-pub(super) fn title(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
         describe::counted(comparison.drives.len() as u64, "drive"),
@@ -55,7 +55,7 @@ pub(super) fn title(comparison: &Comparison, groups: &[Group]) -> String {
 }
 
 /// How it is done, and over which memory, link and host.
-pub(super) fn heading(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let drives = &comparison.drives;
     let mut text = String::new();
     for line in notes(comparison, groups) {
@@ -81,7 +81,7 @@ pub(super) fn heading(comparison: &Comparison, groups: &[Group]) -> String {
 }
 
 /// What all lines have in common: `random reads, 20,000 requests for each line`.
-fn work(comparison: &Comparison, groups: &[Group]) -> String {
+fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
         let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
         return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
@@ -103,7 +103,7 @@ fn ios(line: &Line) -> Option<u64> {
 }
 
 /// How threads wait, options besides the sizes, and notes on traces.
-fn notes(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
+fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     let is_asynchronous = groups.iter().any(|group| group.label.iodepth != Some(1));
     let mut notes = vec![String::from(match is_asynchronous {
         false => "job      each thread waits for its request before it makes the next, as with read() and write()",
@@ -131,7 +131,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 }
 
 /// All figures.
-pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {

@@ -1,6 +1,6 @@
 //! How far the figures of a comparison can be off, in words and tables: by chance, and by constants that nobody knows.
 
-use phaselink_core::compare::{Cell, Group, named};
+use phaselink_core::compare::{Cell, ComparedGroup, named};
 use phaselink_core::precision::Measurement;
 use phaselink_core::report::Table;
 use phaselink_core::results::Figure;
@@ -14,20 +14,20 @@ use crate::{describe, intervals, precision};
 const COLUMNS: [&str; 6] = ["mean_ns", "p99_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
 /// All that is asked for.
-pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let known = comparison.precision.map(|share| known(comparison, groups, share));
     let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));
     [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()
 }
 
 /// A line for each drive and group.
-fn known(comparison: &Comparison, groups: &[Group], share: f64) -> String {
+fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> String {
     let named = named(groups);
-    let line = |group: &Group, name: &str, measurement: &Measurement| {
+    let line = |group: &ComparedGroup, name: &str, measurement: &Measurement| {
         let place = named.place(&group.label);
         describe::wrapped(&format!("{name}, {place}: {}", precision::text(measurement, share)), "  ")
     };
-    let each = |group: &Group| -> String {
+    let each = |group: &ComparedGroup| -> String {
         let cells = comparison.drives.iter().zip(&group.cells);
         let measured = cells.filter_map(|(drive, cell)| Some((&drive.name, cell.as_ref()?.measurement.as_ref()?)));
         measured.map(|(name, (measurement, _))| line(group, name, measurement)).collect()
@@ -36,7 +36,7 @@ fn known(comparison: &Comparison, groups: &[Group], share: f64) -> String {
 }
 
 /// The intervals in a table, and for each drive what most of them comes from.
-fn doubted(comparison: &Comparison, groups: &[Group]) -> String {
+fn doubted(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let draws = cells(groups).filter_map(|cell| interval(cell, "mean_ns")).map(|interval| interval.draws).max();
     let mut text = describe::wrapped(&intervals::explanation(draws.unwrap_or(0)), "");
     text.push_str(&format!("\n{}\n", with_bold_head(&table(comparison, groups).to_string())));
@@ -51,7 +51,7 @@ fn doubted(comparison: &Comparison, groups: &[Group]) -> String {
     text
 }
 
-fn cells(groups: &[Group]) -> impl Iterator<Item = &Cell> {
+fn cells(groups: &[ComparedGroup]) -> impl Iterator<Item = &Cell> {
     groups.iter().flat_map(|group| group.cells.iter().flatten())
 }
 
@@ -59,7 +59,7 @@ fn interval<'a>(cell: &'a Cell, name: &str) -> Option<&'a Interval> {
     cell.doubted.as_ref()?.find(name)?.interval.as_ref()
 }
 
-fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     let named = named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {

@@ -6,7 +6,7 @@ use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::report::html::axis::{Axis, Scale};
 use phaselink_core::report::html::lines::{Line, lines};
 use phaselink_core::report::html::page::{Page, heading, side_by_side};
-use phaselink_core::report::html::{Series, percentiles};
+use phaselink_core::report::html::{LatencySeries, percentiles};
 use phaselink_core::results::units;
 
 use super::text::{asked, table};
@@ -74,6 +74,7 @@ fn curves(direction: &Direction, outstanding: u32) -> String {
 fn tails(direction: &Direction) -> String {
     let every = direction.sizes.len().div_ceil(SIZES_MAX).max(1);
     let sizes = direction.sizes.iter().step_by(every);
-    let series = sizes.map(|(bytes, alone, _)| Series { name: describe::size((*bytes).into()), latency: &alone.total });
+    let series =
+        sizes.map(|(bytes, alone, _)| LatencySeries { name: describe::size((*bytes).into()), latency: &alone.total });
     heading(direction.name) + &percentiles(&series.collect::<Vec<_>>())
 }

@@ -4,7 +4,7 @@ use phaselink_core::compare::Label;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Trace};
 use phaselink_core::report::html::{Run, html};
-use phaselink_core::stream::Stream;
+use phaselink_core::stream::RequestStream;
 use phaselink_core::timeline::Timeline;
 
 use super::workload::Workload;
@@ -48,7 +48,7 @@ fn packets(drive: &Drive, workload: &Workload, seed: u64) -> Option<(String, Tra
     let is_write = label.rw.is_some_and(|rw| rw.ends_with("write"));
     let bs = bytes.to_string();
     let rw = if is_write { "randwrite" } else { "randread" };
-    let stream = Stream { rw, bs: &bs, iodepth: "1", skip: SKIPPED, requests: 1, seed };
+    let stream = RequestStream { rw, bs: &bs, iodepth: "1", skip: SKIPPED, requests: 1, seed };
     let steps = stream.record(drive).ok()?;
     let told =
         format!("One request alone: number {} of {rw}, bs={bs}, iodepth=1, software at its mean time.", SKIPPED + 1);

@@ -4,7 +4,7 @@ use clap::Args;
 use phaselink_core::problem::Problem;
 use phaselink_core::results::{FIGURES, Figure, find};
 use phaselink_core::sweep::search::Target;
-use phaselink_core::sweep::text::Row;
+use phaselink_core::sweep::text::RanPoint;
 
 /// Rows that are wanted.
 #[derive(Args, Debug)]
@@ -50,11 +50,11 @@ fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
 
 impl Choice {
     /// The rows that are wanted, in their order. Those without the figure come last.
-    pub(super) fn of<'a>(&self, mut rows: Vec<Row<'a>>) -> Vec<Row<'a>> {
+    pub(super) fn of<'a>(&self, mut rows: Vec<RanPoint<'a>>) -> Vec<RanPoint<'a>> {
         rows.retain(|row| self.bounds.is_met(row.figures));
         if let Some((figure, is_falling)) = self.order {
             let sign = if is_falling { -1.0 } else { 1.0 };
-            let key = |row: &Row<'_>| row.figures.get(figure).map_or(f64::INFINITY, |value| sign * value);
+            let key = |row: &RanPoint<'_>| row.figures.get(figure).map_or(f64::INFINITY, |value| sign * value);
             rows.sort_by(|a, b| key(a).total_cmp(&key(b)));
         }
         rows.truncate(self.most);

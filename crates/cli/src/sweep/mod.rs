@@ -15,7 +15,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::units;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::sweep::page::page;
-use phaselink_core::sweep::text::{self, Row};
+use phaselink_core::sweep::text::{self, RanPoint};
 use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
 use rayon::prelude::*;
 
@@ -113,9 +113,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let intervals: Vec<_> = drawn.iter().map(|drawn| drawn.intervals(sweep.plan(), &state)).collect();
     let row = |(place, (point, hash)): (usize, &(usize, Hash))| {
         let intervals = intervals.get(place).map(Vec::as_slice);
-        Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
+        Some(RanPoint { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
     };
-    let rows: Vec<Row> = choice.of(points.iter().enumerate().filter_map(row).collect());
+    let rows: Vec<RanPoint> = choice.of(points.iter().enumerate().filter_map(row).collect());
     arguments.print(sweep.plan(), &rows, targets)?;
     Ok(Ending::Fine)
 }
@@ -194,7 +194,7 @@ impl Arguments {
         })
     }
 
-    fn print(&self, plan: &Plan, rows: &[Row], targets: Targets) -> Result<(), Failure> {
+    fn print(&self, plan: &Plan, rows: &[RanPoint], targets: Targets) -> Result<(), Failure> {
         if let Some(target) = targets.csv {
             target.write(&text::csv(plan, rows))?;
         }

@@ -9,7 +9,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::documents::{SearchDocument, value};
 use phaselink_core::results::units::grouped;
 use phaselink_core::sweep::search::{Candidate, Costs, EXAMPLES, Search, State, Target};
-use phaselink_core::sweep::text::{self, Row};
+use phaselink_core::sweep::text::{self, RanPoint};
 use phaselink_core::sweep::{Hash, Resolver, Sweep};
 use rayon::prelude::*;
 
@@ -150,11 +150,11 @@ impl Found<'_> {
     }
 
     /// The points that have run, the cheapest first.
-    fn rows<'a>(&self, state: &'a StateFile) -> Vec<Row<'a>> {
+    fn rows<'a>(&self, state: &'a StateFile) -> Vec<RanPoint<'a>> {
         let row = |(candidate, verdict): (&Candidate, State)| {
             let hash = self.hash(candidate.point)?;
             let verdict = Some((candidate.cost, verdict == State::Met));
-            Some(Row { point: candidate.point, hash, figures: state.figures(hash)?, intervals: None, verdict })
+            Some(RanPoint { point: candidate.point, hash, figures: state.figures(hash)?, intervals: None, verdict })
         };
         self.search.ran().filter_map(row).collect()
     }

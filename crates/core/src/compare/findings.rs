@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::causes::savings_ns;
-use super::{Cell, Group, Named, named};
+use super::{Cell, ComparedGroup, Named, named};
 use crate::drive::Drive;
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
@@ -26,7 +26,7 @@ type Entry<'a> = (&'a Drive, &'a Cell);
 
 /// Returns the findings of groups that have a cell for each of the drives: short queues; which drive has the least latency and
 /// why; what each step to it brings; which drive serves most under load, and what limits each.
-pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
+pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let named = named(groups);
     let mut findings: Vec<Finding> = short_queues(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
@@ -43,7 +43,7 @@ pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
 }
 
 /// Returns the finding about the resources that limit the drives of a group.
-pub fn limit(drives: &[Drive], group: &Group, named: Named) -> Option<Finding> {
+pub fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut limits: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
     for (drive, cell) in entries(drives, group) {
         let resource = cell.limit();
@@ -72,7 +72,7 @@ pub fn limit(drives: &[Drive], group: &Group, named: Named) -> Option<Finding> {
 }
 
 /// Returns a finding for each drive that lacks a cell because its queues are too short.
-fn short_queues(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
+fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let lacking =
         drives.iter().enumerate().filter(|(place, _)| groups.iter().any(|group| group.cells[*place].is_none()));
     let finding = |(_, drive): (usize, &Drive)| {
@@ -92,19 +92,19 @@ fn short_queues(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
 
 /// Returns the groups of each block size with the most requests in flight; none if all have as many, as their rates then say
 /// no more than their latencies.
-fn most_loaded(groups: &[Group]) -> impl Iterator<Item = &Group> {
+fn most_loaded(groups: &[ComparedGroup]) -> impl Iterator<Item = &ComparedGroup> {
     let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
     let is_only = groups.iter().all(|group| group.label.outstanding() == most);
     groups.iter().filter(move |group| !is_only && group.label.outstanding() == most)
 }
 
 /// Returns the drives that have a cell, with it.
-fn entries<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
+fn entries<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> {
     drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?))).collect()
 }
 
 /// Returns the drives with their cells, the slowest first.
-fn by_latency<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
+fn by_latency<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> {
     let mut ranking = entries(drives, group);
     ranking.sort_by(|left, right| mean_ns(right.1).total_cmp(&mean_ns(left.1)));
     ranking
@@ -120,7 +120,7 @@ fn time(ns: f64) -> String {
 }
 
 /// Returns the finding about the fastest drive beside the slowest.
-fn latency(group: &Group, ranking: &[Entry], named: Named) -> Option<Finding> {
+fn latency(group: &ComparedGroup, ranking: &[Entry], named: Named) -> Option<Finding> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking else { return None };
     let (slow_ns, fast_ns) = (mean_ns(slow_cell), mean_ns(fast_cell));
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
@@ -156,7 +156,7 @@ fn saved_in_words(savings: &[(crate::ledger::stage::LatencyCause, f64)], gap_ns:
 }
 
 /// Returns the finding about how each drive improves on the next slower one.
-fn steps(group: &Group, ranking: &[Entry]) -> Option<Finding> {
+fn steps(group: &ComparedGroup, ranking: &[Entry]) -> Option<Finding> {
     let [(slowest, _), _, _, ..] = ranking else { return None };
     let step = |pair: &[Entry]| {
         let [(before, slow), (drive, fast)] = pair else { return None };
@@ -179,7 +179,7 @@ fn steps(group: &Group, ranking: &[Entry]) -> Option<Finding> {
 }
 
 /// Returns the finding about the drive that serves most requests, and the one that serves fewest.
-fn throughput(drives: &[Drive], group: &Group, named: Named) -> Option<Finding> {
+fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut ranking = entries(drives, group);
     let iops = |cell: &Cell| cell.outcome.iops();
     ranking.sort_by(|left, right| iops(left.1).total_cmp(&iops(right.1)));

@@ -5,7 +5,7 @@ use crate::results::words::{counted, listed, size};
 
 /// Results of all drives under the same jobs, in the order of the drives; none of a drive whose queues are too short.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct ComparedGroup {
     /// Size of the jobs.
     pub label: Label,
     /// Result of each drive.
@@ -20,7 +20,7 @@ pub struct Named {
 }
 
 /// Returns the sizes that texts about these groups name.
-pub fn named(groups: &[Group]) -> Named {
+pub fn named(groups: &[ComparedGroup]) -> Named {
     Named {
         threads: groups.iter().any(|group| group.label.threads != 1),
         depth: groups.iter().any(|group| group.label.iodepth != Some(1)),
@@ -55,8 +55,8 @@ mod tests {
     use super::*;
     use crate::workload::Job;
 
-    fn group(jobs: &[Job]) -> Group {
-        Group { label: Label::of(jobs), cells: Vec::new() }
+    fn group(jobs: &[Job]) -> ComparedGroup {
+        ComparedGroup { label: Label::of(jobs), cells: Vec::new() }
     }
 
     fn job(threads: u32, iodepth: u32) -> Job {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cell, Group, Label, promise};
+use super::{Cell, ComparedGroup, Label, promise};
 use crate::drive::Drive;
 use crate::precision;
 use crate::report::stage_means;
@@ -12,7 +12,7 @@ use crate::results::documents::{
 
 /// Returns the document of drives in some groups of jobs, without its head. `options` are those of the jobs besides their sizes,
 /// as `name=value`, and `set` overrides of the drives as typed.
-pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[Group]) -> Value {
+pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[ComparedGroup]) -> Value {
     let cells = groups.iter().flat_map(|group| {
         let cells = drives.iter().zip(&group.cells);
         cells.map(|(drive, cell)| entry(&group.label, drive, cell.as_ref()))

@@ -1,7 +1,7 @@
 //! Comparisons: the same work on several drives.
 //!
-//! A [`Grid`] says of which sizes there is a line, a [`Point`] is the jobs of such a line on each drive, a [`Cell`] the result of
-//! one of them, a [`Group`] the cells of a line, and a [`document`] all of them for programs. [`findings`] say in words which
+//! A [`Grid`] says of which sizes there is a line, a [`ComparedPoint`] is the jobs of such a line on each drive, a [`Cell`] the result of
+//! one of them, a [`ComparedGroup`] the cells of a line, and a [`document`] all of them for programs. [`findings`] say in words which
 //! drive is faster and why. The caller runs the jobs, in any order and on as many threads as it likes.
 
 mod causes;
@@ -18,10 +18,10 @@ pub use causes::means_ns;
 pub use cell::Cell;
 pub use findings::{findings, limit};
 pub use grid::{Grid, Sizes};
-pub use group::{Group, Named, named};
+pub use group::{ComparedGroup, Named, named};
 pub use json::document;
 pub use label::{Label, shared};
-pub use point::Point;
+pub use point::ComparedPoint;
 
 /// The set of drives that is compared where none is named.
 pub const SET_DEFAULT: &str = "interfaces";

@@ -7,22 +7,22 @@ use crate::workload::{Job, Limits, Written};
 
 /// Jobs that run together, on each drive whose queues are long enough for them.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct ComparedPoint {
     pub label: Label,
     pub jobs: Vec<Option<Vec<Job>>>,
     /// The jobs as they are written.
     pub written: Written,
 }
 
-impl Point {
+impl ComparedPoint {
     /// These jobs on each of `drives`.
     ///
     /// # Errors
     /// Everything but short queues that keeps them from any of the drives, and short queues if no drive has longer ones.
-    pub fn new(written: Written, drives: &[Drive]) -> Result<Point, Problems> {
+    pub fn new(written: Written, drives: &[Drive]) -> Result<ComparedPoint, Problems> {
         let jobs: Vec<Option<Vec<Job>>> = all(drives.iter().map(|drive| jobs_on(drive, &written)))?;
         if let Some(first) = jobs.iter().flatten().next() {
-            return Ok(Point { label: Label::of(first), jobs, written });
+            return Ok(ComparedPoint { label: Label::of(first), jobs, written });
         }
         // No queue is long enough: each says so.
         let problems = all(drives.iter().map(|drive| written.on(&drive.limits())));

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::text::{number, sentences};
-use super::{Figure, Finding, Fit, Fitted, Kind, Question};
+use super::{Figure, Fit, FitFinding, Fitted, Kind, Question};
 use crate::config::Doubt;
 use crate::config::section::Section;
 use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
@@ -28,12 +28,12 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
         fitted: *fitted,
     };
     let alike = fit.findings.iter().filter_map(|finding| match finding {
-        Finding::Together { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: false }),
-        Finding::Weakly { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: true }),
+        FitFinding::Together { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: false }),
+        FitFinding::Weakly { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: true }),
         _ => None,
     });
     let unseen = fit.findings.iter().filter_map(|finding| match finding {
-        Finding::Unseen(key) => Some(key.clone()),
+        FitFinding::Unseen(key) => Some(key.clone()),
         _ => None,
     });
     documents::value(&FitDocument {

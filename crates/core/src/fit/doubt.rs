@@ -56,7 +56,7 @@ pub struct Fitted {
 
 /// What is to be said of some keys.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Finding {
+pub enum FitFinding {
     /// No figure depends on it.
     Unseen(String),
     /// It is at least what was found, or at most: beyond, no figure depends on it.
@@ -198,23 +198,23 @@ fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> 
     (0..slopes.len()).map(variance).collect()
 }
 
-fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows, is_checked: bool) -> Vec<Finding> {
+fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows, is_checked: bool) -> Vec<FitFinding> {
     let unseen =
-        (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| Finding::Unseen(keys[key].key.name.clone()));
-    let mut findings: Vec<Finding> = unseen.collect();
+        (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| FitFinding::Unseen(keys[key].key.name.clone()));
+    let mut findings: Vec<FitFinding> = unseen.collect();
     let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
-    let one_sided = |it: &Fitted| Finding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
+    let one_sided = |it: &Fitted| FitFinding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
     findings.extend(keys.iter().filter(open).map(one_sided));
     findings.extend(together(solution, keys, seen, slopes));
     let is_at = |bound: f64, value: f64| libm::log(bound / value).abs() < AT_BOUND;
     let ends = keys.iter().filter(|it| is_at(it.key.low, it.value) || is_at(it.key.high, it.value));
-    findings.extend(ends.map(|it| Finding::AtBound(it.key.name.clone())));
-    findings.extend((!is_checked).then_some(Finding::Unchecked));
+    findings.extend(ends.map(|it| FitFinding::AtBound(it.key.name.clone())));
+    findings.extend((!is_checked).then_some(FitFinding::Unchecked));
     findings
 }
 
 /// Keys whose effects on the figures are so alike that another of them could stand for each.
-fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<Finding> {
+fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
     let alike: Rows = (0..seen.len())
@@ -233,7 +233,7 @@ fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows)
             fitted.high - fitted.low < 2.0 * DOUBT_MOST * fitted.value
         });
         let keys = members.iter().map(|key| keys[seen[*key]].key.name.clone()).collect();
-        if is_known { Finding::Weakly { keys, ratio } } else { Finding::Together { keys, ratio } }
+        if is_known { FitFinding::Weakly { keys, ratio } } else { FitFinding::Together { keys, ratio } }
     };
     short.map(finding).collect()
 }

@@ -24,7 +24,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use document::{document, drive_file};
-pub use doubt::{Finding, Fitted};
+pub use doubt::{FitFinding, Fitted};
 pub use key::{Key, keys};
 pub use observed::{Direction, Figure, Kind, Run, read};
 pub use text::text;
@@ -85,7 +85,7 @@ pub struct Fit {
     /// The figures of all runs, with what the fitted drive gives.
     pub figures: Vec<(Figure, f64)>,
     /// What is to be said of the keys besides, in the order of importance.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FitFinding>,
     /// By how much figures differ beyond what chance explains, as a share; none if that much is not seen.
     pub misfit: Option<f64>,
     pub simulations: u64,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Figure, Finding, Fit, Fitted, Kind};
+use super::{Figure, Fit, FitFinding, Fitted, Kind};
 use crate::report::{Table, units};
 use crate::time::Span;
 
@@ -63,36 +63,36 @@ pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     fit.findings.iter().map(sentence).chain(misfit).collect()
 }
 
-fn sentence(finding: &Finding) -> String {
+fn sentence(finding: &FitFinding) -> String {
     match finding {
-        Finding::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
-        Finding::OneSided { key, is_least } => {
+        FitFinding::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
+        FitFinding::OneSided { key, is_least } => {
             let (most, beyond) = if *is_least { ("at least", "larger") } else { ("at most", "smaller") };
             format!("{key} is {most} what was found: where it is {beyond}, no figure depends on it.")
         }
-        Finding::Together { keys, ratio: None } => {
+        FitFinding::Together { keys, ratio: None } => {
             format!("{} cannot be told apart by these results: only combinations of them matter.", listed(keys))
         }
-        Finding::Together { keys, ratio: Some(ratio) } => {
+        FitFinding::Together { keys, ratio: Some(ratio) } => {
             format!(
                 "{} cannot be told apart by these results: only {} matters.",
                 listed(keys),
                 combination(keys, *ratio)
             )
         }
-        Finding::Weakly { keys, ratio: None } => {
+        FitFinding::Weakly { keys, ratio: None } => {
             format!("{} are hardly told apart: their combinations are known better than each of them.", listed(keys))
         }
-        Finding::Weakly { keys, ratio: Some(ratio) } => {
+        FitFinding::Weakly { keys, ratio: Some(ratio) } => {
             let combination = combination(keys, *ratio);
             format!("{} are hardly told apart: {combination} is known better than each of them.", listed(keys))
         }
-        Finding::AtBound(key) => {
+        FitFinding::AtBound(key) => {
             format!(
                 "{key} has gone as far as it may: a hundredth or a hundred times its start, or what the key allows."
             )
         }
-        Finding::Unchecked => String::from(
+        FitFinding::Unchecked => String::from(
             "There are no more figures than keys, so that nothing shows whether the model fits: measure more jobs.",
         ),
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_is_known_of_two_keys_is_said_in_words() {
         let keys = || vec![String::from("media.read_ns"), String::from("nvme.parse_ns")];
-        let said = |ratio| sentence(&Finding::Together { keys: keys(), ratio });
+        let said = |ratio| sentence(&FitFinding::Together { keys: keys(), ratio });
         let apart = "media.read_ns and nvme.parse_ns cannot be told apart by these results: only";
         assert_eq!(said(Some(1.0)), format!("{apart} their sum matters."));
         assert_eq!(said(Some(-1.0)), format!("{apart} their difference matters."));

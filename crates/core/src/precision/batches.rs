@@ -1,6 +1,6 @@
 //! Slices of a run, and batches of them.
 
-use super::{BATCHES, Estimate, Known, TooShort};
+use super::{BATCHES, KnownFigure, PrecisionEstimate, TooShort};
 use crate::ledger::Latency;
 
 /// Student's t with one degree of freedom less than there are batches, 97.5 %: half of the 5 % lies on either side.
@@ -49,7 +49,7 @@ impl Slices {
     }
 
     /// Mean and p99 of what follows the warm-up.
-    pub(super) fn estimate(&self) -> Result<Estimate, TooShort> {
+    pub(super) fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
         if means.len() < 2 * BATCHES {
             return Err(TooShort::Requests);
@@ -69,9 +69,9 @@ impl Slices {
             return Err(TooShort::Correlated);
         }
         let p99_ns = all.percentile(99.0).as_ns();
-        Ok(Estimate {
-            mean: Known { value_ns: all.mean_ns(), half_width_ns: half_width(&means) },
-            p99: Known { value_ns: p99_ns, half_width_ns: half_width(&tails) + CLASS_SHARE * p99_ns },
+        Ok(PrecisionEstimate {
+            mean: KnownFigure { value_ns: all.mean_ns(), half_width_ns: half_width(&means) },
+            p99: KnownFigure { value_ns: p99_ns, half_width_ns: half_width(&tails) + CLASS_SHARE * p99_ns },
             warm_up_ios: self.slices[..warm_up].iter().map(Latency::count).sum(),
             batch_ios: batches[0].count(),
         })

@@ -1,18 +1,17 @@
 //! Confidence in mean and p99 of a run, for documents.
 
-use super::{Known, Measurement};
-use crate::results::documents::{KnownFigure, PrecisionResult};
+use super::Measurement;
+use crate::results::documents::PrecisionResult;
 
 /// Returns the confidence in a measurement whose figures were to be known to `share`.
 pub fn document(measurement: &Measurement, share: f64) -> PrecisionResult {
-    let known = |known: Known| KnownFigure { value_ns: known.value_ns, half_width_ns: known.half_width_ns };
     let estimate = measurement.estimate();
     PrecisionResult {
         wanted_share: share,
         reached: measurement.is_known(),
         confidence: 0.95,
-        mean: estimate.ok().map(|estimate| known(estimate.mean)),
-        p99: estimate.ok().map(|estimate| known(estimate.p99)),
+        mean: estimate.ok().map(|estimate| estimate.mean),
+        p99: estimate.ok().map(|estimate| estimate.p99),
         warm_up_ios: estimate.ok().map(|estimate| estimate.warm_up_ios),
         batch_ios: estimate.ok().map(|estimate| estimate.batch_ios),
         why_unknown: estimate.err().map(|why| why.to_string()),

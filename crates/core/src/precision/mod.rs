@@ -16,6 +16,7 @@ mod json;
 use crate::engine::simulation::Simulation;
 use crate::ledger::Latency;
 use crate::problem::Problem;
+pub use crate::results::documents::KnownFigure;
 use crate::workload::{Job, side_by_side};
 use batches::Slices;
 pub use json::document;
@@ -33,25 +34,20 @@ const SLICE_IOS: u64 = 400;
 /// Events between two looks at how many requests are done.
 const EVENTS: u64 = 256;
 
-/// A latency with the half width of the interval in which it lies with 95 % confidence.
+/// Mean and p99 of a run, as far as its requests tell them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Known {
-    pub value_ns: f64,
-    pub half_width_ns: f64,
-}
-
-/// What a run can say of its mean and its p99.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    pub mean: Known,
-    pub p99: Known,
+pub struct PrecisionEstimate {
+    /// Mean latency.
+    pub mean: KnownFigure,
+    /// 99th percentile of latency.
+    pub p99: KnownFigure,
     /// Requests before the run was stationary, which are not counted.
     pub warm_up_ios: u64,
     /// Requests of each batch.
     pub batch_ios: u64,
 }
 
-/// Why a run cannot say how well it knows anything.
+/// Reason why nothing is known of a run's precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooShort {
     /// There are not enough requests for batches whose p99 has requests beyond it.
@@ -69,23 +65,23 @@ pub struct Measurement {
     share: f64,
     slices: Slices,
     seen: Latency,
-    estimate: Result<Estimate, TooShort>,
+    estimate: Result<PrecisionEstimate, TooShort>,
 }
 
-impl Known {
-    /// Half width over value; zero of a value that is zero.
+impl KnownFigure {
+    /// Returns half width over value; zero if the half width is.
     pub fn share(&self) -> f64 {
         if self.half_width_ns == 0.0 { 0.0 } else { self.half_width_ns / self.value_ns }
     }
 }
 
-impl Estimate {
-    /// Half width over value, of the figure that is known less well.
+impl PrecisionEstimate {
+    /// Returns half width over value of the figure that is known less well.
     pub fn share(&self) -> f64 {
         self.mean.share().max(self.p99.share())
     }
 
-    /// Whether both figures are known so well.
+    /// Returns true if both figures are known to `share`.
     pub fn is_within(&self, share: f64) -> bool {
         self.mean.share() <= share && self.p99.share() <= share
     }
@@ -129,7 +125,7 @@ impl Measurement {
     }
 
     /// What is known so far.
-    pub fn estimate(&self) -> Result<Estimate, TooShort> {
+    pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         self.estimate
     }
 

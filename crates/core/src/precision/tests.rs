@@ -56,14 +56,14 @@ fn the_half_width_is_that_of_the_known_variance_of_a_series_that_remembers() {
 #[test]
 fn the_interval_holds_the_true_mean_and_p99_about_as_often_as_it_says() {
     for memory in [0.0, 0.9] {
-        let estimates: Vec<Estimate> =
+        let estimates: Vec<PrecisionEstimate> =
             (0..200).filter_map(|seed| Series::new(seed, memory).slices(64, 800, still).estimate().ok()).collect();
         assert!(estimates.len() > 150, "{memory}: {} runs know", estimates.len());
         // The 99th percentile of a normal distribution lies 2.326 deviations above its mean; with the excess of twelve
         // uniform numbers, -0.1, it is 2.303, and 2.324 where sums remember nine tenths (Cornish and Fisher 1938).
         let deviation = 3000.0 / (1.0_f64 - memory * memory).sqrt();
         let p99_ns = 40_000.0 + deviation * if memory == 0.0 { 2.303 } else { 2.324 };
-        let holds = |known: &dyn Fn(&Estimate) -> Known, truth: f64| {
+        let holds = |known: &dyn Fn(&PrecisionEstimate) -> KnownFigure, truth: f64| {
             let inside =
                 estimates.iter().map(known).filter(|known| (known.value_ns - truth).abs() <= known.half_width_ns);
             inside.count() as f64 / estimates.len() as f64

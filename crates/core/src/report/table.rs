@@ -6,7 +6,7 @@ const GAP: &str = "  ";
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Alignment {
     Left,
     Right,
 }
@@ -23,7 +23,7 @@ enum Line {
 /// Widths are counted in characters. Lines carry no trailing blanks.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    columns: Vec<(String, Side)>,
+    columns: Vec<(String, Alignment)>,
     lines: Vec<Line>,
 }
 
@@ -35,13 +35,13 @@ impl Table {
 
     /// Add a column of words.
     pub fn left(mut self, header: impl Into<String>) -> Table {
-        self.columns.push((header.into(), Side::Left));
+        self.columns.push((header.into(), Alignment::Left));
         self
     }
 
     /// Add a column of numbers.
     pub fn right(mut self, header: impl Into<String>) -> Table {
-        self.columns.push((header.into(), Side::Right));
+        self.columns.push((header.into(), Alignment::Right));
         self
     }
 
@@ -71,8 +71,9 @@ impl Table {
     pub fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
         let head = line(&mut self.columns().map(|(header, _)| in_markdown(header)));
-        let sides =
-            line(&mut self.columns().map(|(_, side)| String::from(if side == Side::Right { "---:" } else { "---" })));
+        let sides = line(
+            &mut self.columns().map(|(_, side)| String::from(if side == Alignment::Right { "---:" } else { "---" })),
+        );
         let blank = || std::iter::repeat_n(String::new(), self.columns.len());
         let rows = self.rows().map(|row| {
             let cells = row.iter().map(|cell| in_markdown(cell));
@@ -87,7 +88,7 @@ impl Table {
     }
 
     /// Headers, and the sides on which their columns stand.
-    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Side)> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Alignment)> {
         self.columns.iter().map(|(header, side)| (header.as_str(), *side))
     }
 
@@ -113,8 +114,8 @@ impl Table {
         let padded: Vec<String> = cells
             .zip(widths.iter().zip(&self.columns))
             .map(|(cell, (&width, (_, side)))| match side {
-                Side::Left => format!("{cell:<width$}"),
-                Side::Right => format!("{cell:>width$}"),
+                Alignment::Left => format!("{cell:<width$}"),
+                Alignment::Right => format!("{cell:>width$}"),
             })
             .collect();
         padded.join(GAP).trim_end().to_string()

@@ -9,7 +9,7 @@ use crate::ledger::{DirectionOutcome, Outcome};
 use crate::problem::Problem;
 use crate::report::html::axis::{Axis, Scale};
 use crate::report::html::colour::of_stage;
-use crate::report::html::columns::{Column, Key, columns};
+use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{Line, lines};
 use crate::results::units;
 
@@ -164,7 +164,7 @@ impl Figure {
 
     fn stacked(&self) -> String {
         let shown = |value: f64| self.shown(value);
-        let keys = self.series.iter().map(|(name, _)| Key { name: name.clone(), colour: of_stage(name) });
+        let keys = self.series.iter().map(|(name, _)| LegendKey { name: name.clone(), colour: of_stage(name) });
         let column = |(place, point): (usize, &f64)| {
             let parts = self.series.iter().map(|(_, values)| values[place]).collect();
             Column { name: point.to_string(), parts }

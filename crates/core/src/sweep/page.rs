@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::axis::{self, Swept};
-use super::text::{Row, heading, rows_table};
+use super::text::{RanPoint, heading, rows_table};
 use crate::config::document::Value;
 use crate::report::html::axis::{Axis, Scale};
 use crate::report::html::lines::{Line, Point, lines};
@@ -24,7 +24,7 @@ const ROWS_MAX: usize = 2000;
 const LOGARITHMIC_RATIO: f64 = 8.0;
 
 /// The page.
-pub fn page(plan: &Plan, rows: &[Row]) -> String {
+pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
     let told: Vec<String> = heading(plan, rows.len()).lines().map(String::from).collect();
     let curves = Curves::of(plan);
     let columns = plan.columns().iter().enumerate();
@@ -64,7 +64,7 @@ impl<'a> Curves<'a> {
     }
 
     /// The plots of one column.
-    fn drawn(&self, rows: &[Row], place: usize, column: &Figure) -> Vec<String> {
+    fn drawn(&self, rows: &[RanPoint], place: usize, column: &Figure) -> Vec<String> {
         let Some(over) = self.over else { return Vec::new() };
         let mut plots: BTreeMap<usize, (String, Vec<Curve>)> = BTreeMap::new();
         let mut order: Vec<Name> = Vec::new();
@@ -82,7 +82,7 @@ impl<'a> Curves<'a> {
     }
 
     /// In which plot and curve a row is, and where along it.
-    fn place_of(&self, row: &Row, over: &Swept) -> (Name, f64) {
+    fn place_of(&self, row: &RanPoint, over: &Swept) -> (Name, f64) {
         let (mut others, mut x) = (Vec::new(), 0.0);
         self.plan.visit(row.point, |swept, place| {
             if std::ptr::eq(swept, over) {

@@ -176,10 +176,10 @@ fn rows_show_what_varies_and_give_programs_everything() {
             (Hash::parse(&format!("{point:032x}")).unwrap(), Figures::of(&run.outcome()))
         })
         .collect();
-    let rows: Vec<text::Row> = runs
+    let rows: Vec<text::RanPoint> = runs
         .iter()
         .enumerate()
-        .map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures, intervals: None, verdict: None })
+        .map(|(point, (hash, figures))| text::RanPoint { point, hash: *hash, figures, intervals: None, verdict: None })
         .collect();
     let plan = sweep.plan();
     let json: serde_json::Value = serde_json::from_str(&text::json(plan, &rows)).unwrap();

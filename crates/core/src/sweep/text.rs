@@ -17,7 +17,7 @@ use crate::uncertainty::Interval;
 
 /// A point that has run.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct RanPoint<'a> {
     pub point: usize,
     pub hash: Hash,
     pub figures: &'a Figures,
@@ -27,7 +27,7 @@ pub struct Row<'a> {
     pub verdict: Option<(f64, bool)>,
 }
 
-impl Row<'_> {
+impl RanPoint<'_> {
     fn interval(&self, column: usize) -> Option<&Interval> {
         self.intervals?.get(column)?.as_ref()
     }
@@ -39,12 +39,12 @@ impl Row<'_> {
 }
 
 /// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
-pub fn table(plan: &Plan, rows: &[Row]) -> String {
+pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
     rows_table(plan, rows).to_string()
 }
 
 /// The same as a table that can be printed in other ways.
-pub fn rows_table(plan: &Plan, rows: &[Row]) -> Table {
+pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     let mut table = Table::new();
     let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
     for swept in &shown {
@@ -92,11 +92,11 @@ pub fn cost(cost: f64) -> String {
 }
 
 /// Returns the rows as documents have them.
-pub fn objects(plan: &Plan, rows: &[Row]) -> Vec<SweepRow> {
+pub fn objects(plan: &Plan, rows: &[RanPoint]) -> Vec<SweepRow> {
     rows.iter().map(|row| object(plan, row)).collect()
 }
 
-fn has_intervals(rows: &[Row]) -> bool {
+fn has_intervals(rows: &[RanPoint]) -> bool {
     rows.iter().any(|row| row.intervals.is_some())
 }
 
@@ -131,7 +131,7 @@ fn is_numeric(swept: &Swept) -> bool {
 
 /// Comma-separated values (RFC 4180, lines ended by a line feed): all axes, the seed, the columns of the plan in
 /// full precision, and the hash. An unknown figure is empty.
-pub fn csv(plan: &Plan, rows: &[Row]) -> String {
+pub fn csv(plan: &Plan, rows: &[RanPoint]) -> String {
     let columns = &plan.text.columns;
     let keys = plan.swept().map(|swept| swept.key.as_str());
     let names = columns.iter().map(|column| column.name);
@@ -167,7 +167,7 @@ fn line(cells: impl IntoIterator<Item = String>) -> String {
 ///
 /// The rows are laid out a line each, and written as they come, so that the document needs no more memory than
 /// its text.
-pub fn json(plan: &Plan, rows: &[Row]) -> String {
+pub fn json(plan: &Plan, rows: &[RanPoint]) -> String {
     let axes: Vec<&str> = plan.swept().map(|swept| swept.key.as_str()).collect();
     let columns: Vec<&str> = plan.text.columns.iter().map(|column| column.name).collect();
     let mut text = String::from("{\n");
@@ -189,7 +189,7 @@ pub fn json(plan: &Plan, rows: &[Row]) -> String {
     text
 }
 
-fn object(plan: &Plan, row: &Row) -> SweepRow {
+fn object(plan: &Plan, row: &RanPoint) -> SweepRow {
     let mut axes = Map::new();
     plan.visit(row.point, |swept, place| drop(axes.insert(swept.key.clone(), swept.json(place))));
     let columns = plan.text.columns.iter();

@@ -13,17 +13,17 @@ pub mod trial;
 mod tests;
 
 use case::Case;
-use trial::{Finding, Reached};
+use trial::{Reached, TrialFinding};
 
 /// A seed whose case has failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub seed: u64,
     /// What was found first.
-    pub finding: Finding,
+    pub finding: TrialFinding,
     /// The smallest case that fails in the same way, how it does, and the packets of a request that takes part.
     pub least: Case,
-    pub found: Finding,
+    pub found: TrialFinding,
     pub ladder: Option<String>,
 }
 
@@ -31,12 +31,12 @@ pub struct Failure {
 ///
 /// # Errors
 /// What is wrong, for [`explain`] to look at.
-pub fn try_seed(seed: u64) -> Result<Reached, Finding> {
+pub fn try_seed(seed: u64) -> Result<Reached, TrialFinding> {
     trial::trial(&Case::random(seed), &trial::plainly)
 }
 
 /// Make the case of a seed that has failed as small as it gets.
-pub fn explain(seed: u64, finding: Finding) -> Failure {
+pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
     let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::plainly);
     let ladder = trial::ladder(&least, &trial::plainly);
     Failure { seed, finding, least, found, ladder }

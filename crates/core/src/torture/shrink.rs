@@ -1,14 +1,14 @@
 //! From a case that fails to a smaller one that fails in the same way.
 
 use super::case::Case;
-use super::trial::{Finding, Kind, Run, trial};
+use super::trial::{Kind, Run, TrialFinding, trial};
 
 /// Trials that a case is worth, and one whose trials take long, as they do not end.
 const TRIALS_MAX: u32 = 400;
 const LONG_TRIALS_MAX: u32 = 60;
 
 /// The smallest case found that fails as this one does, and how.
-pub fn shrink(case: &Case, finding: &Finding, run: Run) -> (Case, Finding) {
+pub fn shrink(case: &Case, finding: &TrialFinding, run: Run) -> (Case, TrialFinding) {
     let (mut least, mut how) = (case.clone(), finding.clone());
     let trials_max = if finding.kind == Kind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
     let mut trials = 0;

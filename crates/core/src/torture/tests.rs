@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::case::Case;
 use super::coverage::Coverage;
 use super::shrink::shrink;
-use super::trial::{Finding, Kind, Reached, trial};
+use super::trial::{Kind, Reached, TrialFinding, trial};
 use super::{draw, trial as trials};
 use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
@@ -17,7 +17,7 @@ use crate::simulation::Simulation;
 const SEEDS: u64 = 1000;
 
 /// A trial with a fault in the program.
-fn tried_with(bug: Bug, case: &Case) -> Result<(), Finding> {
+fn tried_with(bug: Bug, case: &Case) -> Result<(), TrialFinding> {
     run_with(bug, |run| trial(case, run).map(drop))
 }
 
@@ -36,7 +36,7 @@ fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Run) -> T) -> T {
 }
 
 /// The first seed that shows a fault, of those that `may`.
-fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, Finding) {
+fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, TrialFinding) {
     let cases = (1..=SEEDS).map(Case::random).filter(may);
     let found = cases.into_iter().find_map(|case| Some((tried_with(bug, &case).err()?, case)));
     let (finding, case) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));

@@ -43,7 +43,7 @@ pub enum Kind {
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct TrialFinding {
     pub kind: Kind,
     pub what: String,
     /// Number of a request that it is about, as far as that is known.
@@ -62,7 +62,7 @@ pub struct Reached {
     pub ios: u64,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TrialFinding {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         let kind = match self.kind {
             Kind::Panic => "panic",
@@ -88,7 +88,7 @@ pub(super) fn plainly(simulation: &mut Simulation) -> bool {
 ///
 /// # Errors
 /// What is wrong.
-pub fn trial(case: &Case, run: Run) -> Result<Reached, Finding> {
+pub fn trial(case: &Case, run: Run) -> Result<Reached, TrialFinding> {
     let (reached, _) = traced(case, STEPS, run);
     reached
 }
@@ -105,7 +105,7 @@ pub fn ladder(case: &Case, run: Run) -> Option<String> {
 }
 
 /// The outcome of a trial, and what was recorded.
-fn traced(case: &Case, steps: usize, run: Run) -> (Result<Reached, Finding>, Option<Trace>) {
+fn traced(case: &Case, steps: usize, run: Run) -> (Result<Reached, TrialFinding>, Option<Trace>) {
     let mut kept = None;
     let tried = catch_unwind(AssertUnwindSafe(|| {
         let Some((drive, mut simulation)) = set_up(case) else { return Ok(Reached::default()) };
@@ -122,7 +122,7 @@ fn traced(case: &Case, steps: usize, run: Run) -> (Result<Reached, Finding>, Opt
     let reached = tried.unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(Finding { kind: Kind::Panic, what: String::from(text), request: None })
+        Err(TrialFinding { kind: Kind::Panic, what: String::from(text), request: None })
     });
     (reached, kept.map(|simulation| simulation.trace().clone()))
 }
@@ -135,7 +135,7 @@ fn set_up(case: &Case) -> Option<(Drive, Simulation)> {
     Some((drive, simulation))
 }
 
-fn to_the_end(case: &Case, simulation: &mut Simulation, run: Run) -> Result<(), Finding> {
+fn to_the_end(case: &Case, simulation: &mut Simulation, run: Run) -> Result<(), TrialFinding> {
     let (mut done, mut done_at) = (0, 0);
     while run(simulation) {
         let (completed, events) = (simulation.completed(), simulation.events());
@@ -145,18 +145,18 @@ fn to_the_end(case: &Case, simulation: &mut Simulation, run: Run) -> Result<(), 
         if events - done_at > IDLE_EVENTS_MAX {
             let what =
                 format!("{done} of {} requests are over, and {IDLE_EVENTS_MAX} events later as many", case.ios());
-            return Err(Finding { kind: Kind::NeverAnswered, what, request: None });
+            return Err(TrialFinding { kind: Kind::NeverAnswered, what, request: None });
         }
     }
     Ok(())
 }
 
 /// What must hold for any run.
-fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), Finding> {
-    let wrong = |kind, what| Err(Finding { kind, what, request: None });
+fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), TrialFinding> {
+    let wrong = |kind, what| Err(TrialFinding { kind, what, request: None });
     if let Some(problem) = simulation.data_problems().first() {
         let request = simulation.first_wrong_read();
-        return Err(Finding { kind: Kind::WrongByte, what: problem.clone(), request });
+        return Err(TrialFinding { kind: Kind::WrongByte, what: problem.clone(), request });
     }
     let (ios, failed) = (outcome.ios(), outcome.failed());
     if !outcome.finished {
@@ -185,7 +185,7 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
 }
 
 /// The same run again, and without a record of it.
-fn run_again(case: &Case, first: &Outcome, run: Run) -> Result<(), Finding> {
+fn run_again(case: &Case, first: &Outcome, run: Run) -> Result<(), TrialFinding> {
     let Some((_, mut simulation)) = set_up(case) else { return Ok(()) };
     while run(&mut simulation) {}
     let again = simulation.outcome();
@@ -193,7 +193,7 @@ fn run_again(case: &Case, first: &Outcome, run: Run) -> Result<(), Finding> {
         return Ok(());
     }
     let what = format!("{} then {}, {} then {} events", first.elapsed, again.elapsed, first.events, again.events);
-    Err(Finding { kind: Kind::Differs, what, request: None })
+    Err(TrialFinding { kind: Kind::Differs, what, request: None })
 }
 
 fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> Reached {

@@ -9,11 +9,11 @@ pub type Named = Vec<(String, Option<f64>)>;
 
 /// What is known of some figures: each with its value and, where draws know it, its interval.
 #[derive(Clone, Debug)]
-pub struct Doubted(Vec<Figure>);
+pub struct Doubted(Vec<DoubtedFigure>);
 
 /// A figure in doubt.
 #[derive(Clone, Debug)]
-pub struct Figure {
+pub struct DoubtedFigure {
     pub name: String,
     pub value: Option<f64>,
     pub interval: Option<Interval>,
@@ -31,24 +31,24 @@ impl Doubted {
             let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
             let interval = value.and_then(|value| draws.interval(value, &values));
-            Figure { name, value, interval }
+            DoubtedFigure { name, value, interval }
         };
         Doubted(central.into_iter().map(figure).collect())
     }
 
     /// All of them.
-    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+    pub fn figures(&self) -> impl Iterator<Item = &DoubtedFigure> {
         self.0.iter()
     }
 
     /// The one of this name.
-    pub fn find(&self, name: &str) -> Option<&Figure> {
+    pub fn find(&self, name: &str) -> Option<&DoubtedFigure> {
         self.figures().find(|figure| figure.name == name)
     }
 
     /// Returns the figures that have an interval, for documents.
     pub fn document(&self) -> ByName<FigureInterval> {
-        let known = |figure: &Figure| {
+        let known = |figure: &DoubtedFigure| {
             let interval = figure.interval.clone()?;
             Some((figure.name.clone(), FigureInterval { value: figure.value, interval }))
         };

@@ -17,7 +17,7 @@ use crate::drive_file::Override;
 use crate::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
-pub use doubted::{Doubted, Figure, Named, of_run};
+pub use doubted::{Doubted, DoubtedFigure, Named, of_run};
 
 /// Draws unless more or fewer are asked for: two lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;

@@ -3,7 +3,7 @@
 use crate::common;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Answer, Effort, Finding, Fit, MODEL_ERROR_DEFAULT, Question, Trial};
+use phaselink_core::fit::{self, Answer, Effort, Fit, FitFinding, MODEL_ERROR_DEFAULT, Question, Trial};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;
@@ -160,7 +160,7 @@ fn two_times_that_only_add_up_are_said_to() {
     let results = [measured(&described("dc-express").into_drive(), "bs=4k", 3)];
     let fit = fitted("dc-express", &["media.read_ns", "media.command_ns"], &results, 1);
     let keys = ["media.read_ns", "media.command_ns"].map(String::from).to_vec();
-    assert!(fit.findings.contains(&Finding::Together { keys, ratio: Some(1.0) }), "{:?}", fit.findings);
+    assert!(fit.findings.contains(&FitFinding::Together { keys, ratio: Some(1.0) }), "{:?}", fit.findings);
     let sum: f64 = fit.keys.iter().map(|key| key.value).sum();
     assert!((sum / (110.0 + 194.0) - 1.0).abs() < 0.1, "{sum}");
 }
@@ -169,7 +169,7 @@ fn two_times_that_only_add_up_are_said_to() {
 fn a_key_that_no_figure_depends_on_stays_where_it_was() {
     let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
     let fit = fitted("nvme-polled", &["media.program_ns"], &results, 1);
-    assert!(fit.findings.contains(&Finding::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
+    assert!(fit.findings.contains(&FitFinding::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
     assert_eq!((fit.keys[0].value.round(), fit.keys[0].is_determined), (120_000.0, false));
 }
 

@@ -4,7 +4,7 @@ use crate::common::{close, counter, drive, jobs, limited, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::predict::{JobPrediction, predict};
-use phaselink_core::stream::Stream;
+use phaselink_core::stream::RequestStream;
 use proptest::prelude::*;
 
 /// A card of memory with a stack, changed in these ways.
@@ -80,7 +80,7 @@ fn register_writes_leave_a_core_no_faster_than_they_can() {
 
 #[test]
 fn the_ladder_is_that_of_one_drive_and_says_so() {
-    let stream = Stream { rw: "randread", bs: "4k", iodepth: "1", skip: 8, requests: 1, seed: 1 };
+    let stream = RequestStream { rw: "randread", bs: "4k", iodepth: "1", skip: 8, requests: 1, seed: 1 };
     let [one, several] = [&[][..], &["drives=3"]].map(|changes| {
         let steps = stream.record(&card("spdk", changes)).expect("a ladder");
         let ladder = steps.ladder();

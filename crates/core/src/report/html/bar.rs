@@ -14,7 +14,7 @@ const GAP: f64 = 2.0;
 const CHARACTER: f64 = 6.8;
 
 /// One part of the bar; texts are escaped already.
-pub(super) struct Segment {
+pub(super) struct BarSegment {
     pub name: String,
     /// Share of the bar's whole width, 0 to 1.
     pub share: f64,
@@ -27,7 +27,7 @@ pub(super) struct Segment {
 /// The bar, with a label in every segment that has room for its name or number, and a numbered legend.
 ///
 /// What the shares leave of the whole stays empty.
-pub(super) fn stacked_bar(segments: &[Segment]) -> String {
+pub(super) fn stacked_bar(segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;
     for (place, segment) in segments.iter().enumerate() {
@@ -43,8 +43,8 @@ pub(super) fn stacked_bar(segments: &[Segment]) -> String {
     )
 }
 
-fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
-    let Segment { name, share, figure, colour } = segment;
+fn rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> String {
+    let BarSegment { name, share, figure, colour } = segment;
     let mut text = format!(
         "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
          rx=\"2\" fill=\"{colour}\"/>",
@@ -60,7 +60,7 @@ fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
     text + "</g>\n"
 }
 
-fn legend(segments: &[Segment]) -> String {
+fn legend(segments: &[BarSegment]) -> String {
     let rows: String = segments
         .iter()
         .enumerate()
@@ -83,8 +83,8 @@ fn legend(segments: &[Segment]) -> String {
 mod tests {
     use super::*;
 
-    fn segment(name: &str, share: f64) -> Segment {
-        Segment { name: name.to_string(), share, figure: "1 ns".to_string(), colour: "red".to_string() }
+    fn segment(name: &str, share: f64) -> BarSegment {
+        BarSegment { name: name.to_string(), share, figure: "1 ns".to_string(), colour: "red".to_string() }
     }
 
     #[test]

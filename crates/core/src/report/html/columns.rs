@@ -19,14 +19,14 @@ pub struct Column {
 
 /// What a part of all columns is called, and its colour.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct LegendKey {
     pub name: String,
     pub colour: String,
 }
 
 /// The columns with a legend of the parts that there are; `x` says what tells them apart, `y` what is stacked. `most` is the
 /// least that the axis reaches, so that several plots may have one scale.
-pub fn columns(x: &str, y: &Axis, keys: &[Key], columns: &[Column], most: f64, caption: &str) -> String {
+pub fn columns(x: &str, y: &Axis, keys: &[LegendKey], columns: &[Column], most: f64, caption: &str) -> String {
     let sums = columns.iter().map(|column| column.parts.iter().sum::<f64>());
     let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
@@ -48,7 +48,7 @@ pub fn columns(x: &str, y: &Axis, keys: &[Key], columns: &[Column], most: f64, c
     )
 }
 
-fn stack(drawing: &mut String, y: &Axis, keys: &[Key], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
+fn stack(drawing: &mut String, y: &Axis, keys: &[LegendKey], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
     let (left, width, foot) = place;
     let mut sum = 0.0;
     for (key, part) in keys.iter().zip(&column.parts) {
@@ -92,8 +92,8 @@ fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
 mod tests {
     use super::*;
 
-    fn keys(names: &[&str]) -> Vec<Key> {
-        names.iter().map(|name| Key { name: String::from(*name), colour: String::from("red") }).collect()
+    fn keys(names: &[&str]) -> Vec<LegendKey> {
+        names.iter().map(|name| LegendKey { name: String::from(*name), colour: String::from("red") }).collect()
     }
 
     fn drawn(of: &[Column]) -> String {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::super::table::{Table, characters};
 use super::super::units;
-use super::columns::Key;
+use super::columns::LegendKey;
 use super::{colour, document, escape, keys, section, shortened, table};
 use crate::ledger::stage::LatencyCause;
 use crate::time::Span;
@@ -29,8 +29,8 @@ pub struct Comparison {
     /// What is compared, and over which memory, link and host: lines of a text.
     pub heading: Vec<String>,
     /// What latencies are spent on, in the order in which bars have them: the same for all drives.
-    pub causes: Vec<Key>,
-    pub groups: Vec<Group>,
+    pub causes: Vec<LegendKey>,
+    pub groups: Vec<BarGroup>,
     /// Further sections: titles, and what the functions of this folder give.
     pub sections: Vec<(String, String)>,
     /// What stands out, in sentences.
@@ -39,14 +39,14 @@ pub struct Comparison {
 
 /// The same work on every drive.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct BarGroup {
     pub title: String,
-    pub rows: Vec<Row>,
+    pub rows: Vec<BarRow>,
 }
 
 /// What one drive did; drives whose queues are too short have no row.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct BarRow {
     pub drive: String,
     /// Mean time of a request by cause, in ns, in the order of the page's causes.
     pub causes_ns: Vec<f64>,
@@ -55,8 +55,8 @@ pub struct Row {
 }
 
 /// Returns every cause of latency with its colour.
-pub fn causes() -> Vec<Key> {
-    let key = |cause: &LatencyCause| Key { name: cause.name().into(), colour: colour::of_cause(*cause) };
+pub fn causes() -> Vec<LegendKey> {
+    let key = |cause: &LatencyCause| LegendKey { name: cause.name().into(), colour: colour::of_cause(*cause) };
     LatencyCause::ALL.iter().map(key).collect()
 }
 
@@ -92,7 +92,7 @@ impl Comparison {
 }
 
 /// The drives of a group below each other, the slowest as long as there is room.
-fn drawn(page: &Comparison, group: &Group) -> String {
+fn drawn(page: &Comparison, group: &BarGroup) -> String {
     let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
     let mut drawing = String::new();
     for (place, row) in group.rows.iter().enumerate() {
@@ -107,7 +107,7 @@ fn drawn(page: &Comparison, group: &Group) -> String {
     )
 }
 
-fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longest_ns: f64) {
+fn draw_row(drawing: &mut String, page: &Comparison, row: &BarRow, top: f64, longest_ns: f64) {
     let base = top + THICK - 4.0;
     let _ = writeln!(
         drawing,
@@ -116,7 +116,7 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longes
         escape(&shortened(&row.drive, NAME_CHARACTERS_MAX))
     );
     let mut left = NAME;
-    for (Key { name: cause, colour }, ns) in page.causes.iter().zip(&row.causes_ns) {
+    for (LegendKey { name: cause, colour }, ns) in page.causes.iter().zip(&row.causes_ns) {
         let width = ns / longest_ns * BAR;
         if width <= 0.0 {
             continue;
@@ -143,15 +143,15 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longes
 mod tests {
     use super::*;
 
-    fn row(drive: &str, causes_ns: [f64; 2]) -> Row {
-        Row { drive: drive.into(), causes_ns: causes_ns.into(), mean_ns: causes_ns.iter().sum(), iops: 1e6 }
+    fn row(drive: &str, causes_ns: [f64; 2]) -> BarRow {
+        BarRow { drive: drive.into(), causes_ns: causes_ns.into(), mean_ns: causes_ns.iter().sum(), iops: 1e6 }
     }
 
-    fn page(rows: Vec<Row>) -> String {
-        let group = Group { title: "4 KiB".into(), rows };
+    fn page(rows: Vec<BarRow>) -> String {
+        let group = BarGroup { title: "4 KiB".into(), rows };
         let page = Comparison {
             title: "two <drives>".into(),
-            causes: ["memory", "copy"].map(|name| Key { name: name.into(), colour: "red".into() }).into(),
+            causes: ["memory", "copy"].map(|name| LegendKey { name: name.into(), colour: "red".into() }).into(),
             groups: vec![group],
             ..Comparison::default()
         };

@@ -15,13 +15,13 @@ mod pictures;
 mod plot;
 mod run;
 
-use super::table::{Side, Table, characters};
+use super::table::{Alignment, Table, characters};
 
 pub use against::{Compared, against};
 pub use packets::packets;
 pub use page::Page;
 pub use pictures::{Picture, pictures};
-pub use plot::{Series, percentiles, percentiles_beside};
+pub use plot::{LatencySeries, percentiles, percentiles_beside};
 pub use run::{Run, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -64,7 +64,7 @@ fn shortened(text: &str, characters_max: usize) -> String {
 /// A text table as an HTML table.
 fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
-        let sides = table.columns().map(|(_, side)| if side == Side::Right { " class=\"number\"" } else { "" });
+        let sides = table.columns().map(|(_, side)| if side == Alignment::Right { " class=\"number\"" } else { "" });
         cells.zip(sides).map(|(cell, class)| format!("<{tag}{class}>{}</{tag}>", escape(cell))).collect()
     };
     let head = cells("th", &mut table.columns().map(|(header, _)| header));

@@ -99,17 +99,17 @@ fn file_name(number: usize, label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::columns::Key;
-    use crate::report::html::comparison::{Comparison, Group, Row, comparison};
+    use crate::report::html::columns::LegendKey;
+    use crate::report::html::comparison::{BarGroup, BarRow, Comparison, comparison};
     use crate::report::table::Table;
 
     #[test]
     fn each_drawing_becomes_a_file_with_its_style_and_the_key_of_its_colours() {
-        let row = Row { drive: String::from("fast"), causes_ns: vec![1.0, 2.0], mean_ns: 3.0, iops: 4.0 };
-        let key = |name: &str, colour: &str| Key { name: String::from(name), colour: String::from(colour) };
+        let row = BarRow { drive: String::from("fast"), causes_ns: vec![1.0, 2.0], mean_ns: 3.0, iops: 4.0 };
+        let key = |name: &str, colour: &str| LegendKey { name: String::from(name), colour: String::from(colour) };
         let page = Comparison {
             causes: vec![key("memory", "red"), key("link", "blue")],
-            groups: vec![Group { title: String::from("4 KiB"), rows: vec![row] }],
+            groups: vec![BarGroup { title: String::from("4 KiB"), rows: vec![row] }],
             ..Comparison::default()
         };
         let [picture] = &pictures(&comparison(&page, &Table::new()))[..] else { panic!("one drawing") };

@@ -21,23 +21,23 @@ const POINTS: usize = 240;
 
 /// A line of the plot.
 #[derive(Clone, Debug)]
-pub struct Series<'a> {
+pub struct LatencySeries<'a> {
     pub name: String,
     pub latency: &'a Latency,
 }
 
 /// The plot of all series with its legend; a line ends where one request is left beyond it.
-pub fn percentiles(series: &[Series]) -> String {
+pub fn percentiles(series: &[LatencySeries]) -> String {
     let told = "<figcaption>Latency that a share of the requests does not exceed.</figcaption>\n";
     drawn(series, WIDE, ("", told))
 }
 
 /// The same, to stand beside others.
-pub fn percentiles_beside(series: &[Series], caption: &str) -> String {
+pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
     drawn(series, HALF, (&super::caption(caption), ""))
 }
 
-fn drawn(series: &[Series], (width, height): (f64, f64), (above, below): (&str, &str)) -> String {
+fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (above, below): (&str, &str)) -> String {
     let axes = Axes::around(series, (width, height));
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
@@ -66,7 +66,7 @@ struct Axes {
 }
 
 impl Axes {
-    fn around(series: &[Series], (width, height): (f64, f64)) -> Axes {
+    fn around(series: &[LatencySeries], (width, height): (f64, f64)) -> Axes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn equal_latencies_draw_a_level_line_between_two_ticks() {
         let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::around(&[Series { name: String::new(), latency: &latency }], WIDE);
+        let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }], WIDE);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
         let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
@@ -164,7 +164,7 @@ mod tests {
     fn no_latency_leaves_the_drawing() {
         for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
             let latency = latency_of(spans);
-            let axes = Axes::around(&[Series { name: String::new(), latency: &latency }], WIDE);
+            let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }], WIDE);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
                 assert!((0.0..=WIDE.0).contains(&number), "{number}");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::{summary, units};
 use super::axis::{Axis, Scale};
-use super::bar::{Segment, stacked_bar};
+use super::bar::{BarSegment, stacked_bar};
 use super::lines::{Line, lines};
 use super::page::side_by_side;
 use super::{colour, document, escape, packets, plot, section, table};
@@ -121,8 +121,8 @@ fn directions(outcome: &Outcome) -> impl Iterator<Item = (String, &DirectionOutc
 }
 
 fn latency(outcome: &Outcome) -> String {
-    let series: Vec<plot::Series> =
-        directions(outcome).map(|(name, figures)| plot::Series { name, latency: &figures.total }).collect();
+    let series: Vec<plot::LatencySeries> =
+        directions(outcome).map(|(name, figures)| plot::LatencySeries { name, latency: &figures.total }).collect();
     if series.is_empty() {
         return String::new();
     }
@@ -138,8 +138,8 @@ fn ledgers(outcome: &Outcome) -> String {
 
 fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
     let total_ns = figures.total.mean_ns().max(f64::MIN_POSITIVE);
-    let segments: Vec<Segment> = summary::stage_means_ns(figures, stack)
-        .map(|(stage, mean_ns)| Segment {
+    let segments: Vec<BarSegment> = summary::stage_means_ns(figures, stack)
+        .map(|(stage, mean_ns)| BarSegment {
             name: escape(stage),
             share: mean_ns / total_ns,
             figure: format!("{mean_ns:.1} ns"),
@@ -160,10 +160,10 @@ fn link(outcome: &Outcome) -> String {
             ("headers and framing", wire.header_bytes),
             ("acknowledgements and credits", wire.dllp_bytes),
         ];
-        let segments: Vec<Segment> = kinds
+        let segments: Vec<BarSegment> = kinds
             .iter()
             .enumerate()
-            .map(|(place, (kind, bytes))| Segment {
+            .map(|(place, (kind, bytes))| BarSegment {
                 name: kind.to_string(),
                 share: busy * *bytes as f64 / wire.bytes().max(1) as f64,
                 figure: units::quantity(*bytes as f64, "B"),

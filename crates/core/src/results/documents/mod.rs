@@ -116,7 +116,7 @@ pub struct PrecisionResult {
 }
 
 /// Figure with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KnownFigure {
     /// Value of the figure, in ns.
     pub value_ns: f64,
