@@ -103,43 +103,49 @@ impl Io {
     }
 }
 
-/// The next request of a thread.
+/// Next request of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
+    /// What it asks of the device.
     pub io: Io,
-    /// When the application wants it. Later than the asking: issue it then. Earlier (an open loop that has
-    /// fallen behind): issue it at once, but its latency counts from here.
+    /// Instant at which the application wants it. A request that is due later is issued then. One that was due earlier (an
+    /// open loop that has fallen behind) is issued at once, and its latency counts from here.
     pub due: Time,
-    /// The drive that it is for, where there are several.
+    /// Drive that it is for, where there are several.
     pub drive: u16,
 }
 
-/// One request of the application.
+/// Request of an application that is in flight.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// What it asks of the device.
     pub io: Io,
+    /// Thread that has issued it.
     pub thread: u16,
-    /// The drive that it is for, where there are several.
+    /// Drive that it is for, where there are several.
     pub drive: u16,
-    /// What its sender calls it, if it came from outside.
+    /// Name that its sender has given it, if it came from outside.
     pub token: Option<u32>,
     /// Bus address of its data buffer.
     pub buffer: u64,
-    /// When the application issued it, and when the driver had handed it to the device.
+    /// Instant at which the application issued it.
     pub issued: Time,
+    /// Instant at which the driver had handed it to the device.
     pub submitted: Time,
-    /// Set once it has its completion: when that became visible.
+    /// Instant at which its completion became visible, once it has one.
     pub visible: Time,
-    /// Parts of a request larger than one command: the request they belong to, and how many are under way.
+    /// Request that it is a part of, if that moves more data than one command.
     pub parent: Option<RequestId>,
     /// Number of the request in the order of issue.
     pub number: u64,
+    /// Number of its parts in flight, if it has any.
     pub parts_left: u32,
+    /// Stages of its life, and the time that each took.
     pub ledger: Ledger,
 }
 
 impl Default for Request {
-    /// A place for a request, to be [opened](Request::open).
+    /// Empty place for a request, to be [opened](Request::open).
     fn default() -> Request {
         Request {
             io: Io { op: Op::Read, offset: 0, bytes: 0 },
@@ -159,7 +165,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// A new request in the place of one that is done: number `number`, wanted at `due`, issued at `now`.
+    /// Opens a new request in this place: number `number`, issued at `now` by a thread.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
@@ -167,27 +173,27 @@ impl Request {
         self.ledger.open(next.due);
     }
 
-    /// Its thread's core does something else for so long.
+    /// Charges it for so long a wait for its thread's core, which does something else.
     pub fn wait_for_core(&mut self, time: Span) {
         self.ledger.until(Stage::CoreWait, self.ledger.cursor() + time);
     }
 
-    /// It is issued later than was planned.
+    /// Moves its issue to a later instant than was planned.
     pub fn postpone(&mut self, delay: Span) {
         self.issued += delay;
         self.ledger.postpone(delay);
     }
 }
 
-/// The requests under way.
+/// All requests in flight.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     table: Table<Request>,
-    /// By queue and slot of the command that carries them, so that devices can charge them.
+    /// Requests by queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
     /// Requests whose completion the driver has just found.
     pub completed: Vec<RequestId>,
-    /// Commands of real hosts that are over: what their sender calls them, and the requests that they were counted as.
+    /// Commands of real hosts that are completed: names of their senders, and the requests that they were counted as.
     pub answered: VecDeque<(u32, Option<RequestId>)>,
     /// Number of the request that was issued last.
     pub issued: u64,
@@ -211,37 +217,37 @@ impl IndexMut<RequestId> for Requests {
 }
 
 impl Requests {
-    /// Keep a request; its place, until that is vacated.
+    /// Adds a request. Returns its place until that is vacated.
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         self.table.insert(request)
     }
 
-    /// A place for a request, to be [opened](Request::open).
+    /// Takes a place for a request, to be [opened](Request::open).
     #[inline]
     pub fn occupy(&mut self) -> RequestId {
         self.table.occupy()
     }
 
-    /// Places that are or have been in use.
+    /// Number of places that are or have been in use.
     #[cfg(test)]
     pub(crate) fn places(&self) -> RequestId {
         self.table.places()
     }
 
-    /// A request is over.
+    /// Frees the place of a request that is over.
     #[inline]
     pub fn vacate(&mut self, id: RequestId) {
         self.table.vacate(id);
     }
 
-    /// The command in `slot` of `queue` carries `request`.
+    /// Notes that the command in `slot` of `queue` carries `request`.
     #[inline(always)]
     pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
         self.bind_maybe(queue, slot, Some(request));
     }
 
-    /// The same for a command that may be nobody's request.
+    /// Notes which request, if any, the command in `slot` of `queue` carries.
     #[inline(always)]
     pub fn bind_maybe(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
         match self.bindings.get_mut(queue).and_then(|slots| slots.get_mut(slot)) {
@@ -250,7 +256,7 @@ impl Requests {
         }
     }
 
-    /// The same in a slot that none has been in.
+    /// Notes which request the command in a slot carries that no command has been in.
     #[cold]
     #[inline(never)]
     fn bind_first(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
@@ -264,12 +270,12 @@ impl Requests {
         slots[slot] = request;
     }
 
-    /// The request that the command in `slot` of `queue` carries, if any.
+    /// Request that the command in `slot` of `queue` carries, if any.
     pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
         *self.bindings.get(queue)?.get(slot)?
     }
 
-    /// Charge the time up to `until` to a stage of a request, if there is one.
+    /// Charges the time up to `until` to a stage of a request, if there is one.
     #[inline]
     pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
@@ -277,7 +283,7 @@ impl Requests {
         }
     }
 
-    /// The same for stages that follow each other.
+    /// Charges stages that follow each other, each up to its instant, to a request, if there is one.
     #[inline]
     pub fn charge_all<const STAGES: usize>(&mut self, request: Option<RequestId>, stages: [(Stage, Time); STAGES]) {
         if let Some(request) = request {
@@ -286,8 +292,8 @@ impl Requests {
         }
     }
 
-    /// Charge an access to the memory: when the drive's own processors are through with it, when bank and bus are free for
-    /// it, and when it is over.
+    /// Charges an access to the memory to a request: until the drive's own processors are through with it, until bank and
+    /// bus are free for it, and until it is over.
     #[inline(always)]
     pub fn charge_memory(&mut self, request: Option<RequestId>, [admitted, started, until]: [Time; 3]) {
         if let Some(request) = request {
@@ -300,8 +306,8 @@ impl Requests {
         }
     }
 
-    /// Charge the time up to `until` for something that may have happened while the request was busy elsewhere: then it
-    /// costs nothing.
+    /// Charges the time up to `until` for something that costs nothing if it has happened while the request was busy
+    /// elsewhere.
     pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;

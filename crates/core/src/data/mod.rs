@@ -38,8 +38,9 @@ pub struct Data {
     keeps_acknowledged: bool,
     /// Bytes on their way from one memory to the other.
     moving: Vec<u8>,
-    /// Reads that returned what they may, and reads that did not; parts of a large request count by themselves.
+    /// Number of reads that returned what they may; parts of a large request count by themselves.
     pub verified_reads: u64,
+    /// Number of reads that returned what they may not.
     pub data_errors: u64,
     problems: Vec<String>,
     first_wrong: Option<u64>,

@@ -1,57 +1,75 @@
-//! What outlives power of the bytes that a memory has been handed: they are in its cells, or in buffers that are protected.
+//! Durability of the bytes that a memory has been handed: they are in its cells, or in buffers that are protected.
 //!
 //! The memory knows when that is so, and nothing of bytes. It notes each step, and whoever holds the bytes of a run takes
 //! these notes ([`super::durable`]). Nothing is noted in runs without data, or in which power never fails.
 
 use crate::time::Time;
 
-/// Something that has happened to bytes of the device, in the order in which the memory has decided it.
+/// Step of bytes on their way into the cells, in the order in which the memory has decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// They were handed over. They begin to change the cells at `from`, and have changed them at `until`.
-    Handed { offset: u64, bytes: u32, from: Time, until: Time },
-    /// What was handed over of them so far has changed the cells at `until` already, and began at `from`.
-    Programmed { offset: u64, bytes: u64, from: Time, until: Time },
+    /// Bytes were handed over.
+    Handed {
+        /// First byte on the device.
+        offset: u64,
+        /// Length in bytes.
+        bytes: u32,
+        /// Instant at which they begin to change the cells.
+        from: Time,
+        /// Instant at which they have changed the cells.
+        until: Time,
+    },
+    /// All that was handed over of a range so far changes the cells earlier than was said.
+    Programmed {
+        /// First byte on the device.
+        offset: u64,
+        /// Length in bytes.
+        bytes: u64,
+        /// Instant at which it begins to change the cells.
+        from: Time,
+        /// Instant at which it has changed the cells.
+        until: Time,
+    },
 }
 
-/// The notes of a memory.
+/// Notes of a memory about what becomes durable.
 #[derive(Clone, Debug)]
 pub struct Notes {
-    /// Whether buffers outlive power.
+    /// True if buffers outlive power.
     is_protected: bool,
     steps: Vec<Step>,
 }
 
 impl Notes {
-    /// None so far.
+    /// Empty notes of a memory whose buffers outlive power or not.
     pub fn new(is_protected: bool) -> Notes {
         Notes { is_protected, steps: Vec::new() }
     }
 
-    /// A buffer in front of the cells has taken bytes at `at`.
+    /// Notes bytes that a buffer in front of the cells has taken at `at`.
     pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
         if self.is_protected {
             self.steps.push(Step::Handed { offset, bytes, from: at, until: at });
         }
     }
 
-    /// Bytes were handed over at `at`, to be programmed between `from` and `until`.
+    /// Notes bytes that were handed over at `at`, to be programmed between `from` and `until`.
     pub fn hand(&mut self, at: Time, offset: u64, bytes: u32, from: Time, until: Time) {
         let (from, until) = if self.is_protected { (at, at) } else { (from, until) };
         self.steps.push(Step::Handed { offset, bytes, from, until });
     }
 
-    /// All of these bytes are programmed between `from` and `until`, whatever was known before.
+    /// Notes that all of these bytes are programmed between `from` and `until`, whatever was known before.
     pub fn program(&mut self, offset: u64, bytes: u64, from: Time, until: Time) {
         self.steps.push(Step::Programmed { offset, bytes, from, until });
     }
 
-    /// Those that nobody has taken yet.
+    /// Takes the notes that nobody has taken yet.
     pub fn take(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.steps)
     }
 
-    /// Plant a fault: protection that is only claimed.
+    /// Plants a fault: protection that is only claimed.
     #[cfg(test)]
     pub(crate) fn lose_protection(&mut self) {
         self.is_protected = false;

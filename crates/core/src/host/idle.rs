@@ -1,4 +1,4 @@
-//! Idle states: how deep a core sleeps, and what an interrupt takes longer to reach it.
+//! Idle states: how deep a core sleeps, and how much longer an interrupt takes to reach it.
 //!
 //! As the menu governor of Linux has it, a core goes no deeper than the state whose residency is below the idle time that
 //! it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
@@ -6,17 +6,17 @@
 use crate::config::{self, IdleState};
 use crate::time::Span;
 
-/// How many idle times are remembered.
+/// Number of idle times that are remembered.
 const REMEMBERED: usize = 8;
 
-/// What the cores of a host may do when idle.
+/// Idle governor of a host: chooses how deep its cores sleep.
 #[derive(Clone, Debug)]
 pub(super) struct Governor {
     host: config::Host,
     has_states: bool,
 }
 
-/// The last idle times of a core.
+/// Last idle times of a core.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Idles {
     times: [Span; REMEMBERED],
@@ -28,8 +28,8 @@ impl Governor {
         Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
     }
 
-    /// What an interrupt takes longer to reach a core that has idled for `idle`.
-    pub(super) fn exit(&self, idles: &mut Idles, idle: Span) -> Span {
+    /// Extra time that an interrupt needs to reach a core that has idled for `idle`.
+    pub(super) fn exit_time(&self, idles: &mut Idles, idle: Span) -> Span {
         if !self.has_states {
             return self.host.idle_exit;
         }
@@ -40,7 +40,7 @@ impl Governor {
 }
 
 impl Idles {
-    /// None of a core that has not idled yet: it is taken to have guessed right.
+    /// Mean of the last idle times; none for a core that has not idled yet, which is taken to have guessed right.
     fn mean(&self) -> Option<Span> {
         let known = self.count.min(REMEMBERED);
         (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / known as u64)
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_state_is_entered_at_its_residency_and_not_a_picosecond_below() {
-        let exit = |idle: Span| governor().exit(&mut Idles::default(), idle);
+        let exit = |idle: Span| governor().exit_time(&mut Idles::default(), idle);
         assert_eq!(exit(Span::from_us(2) - Span::from_ps(1)), Span::ZERO);
         assert_eq!(exit(Span::from_us(2)), Span::from_ns(300));
         assert_eq!(exit(Span::from_us(20) - Span::from_ps(1)), Span::from_ns(300));
@@ -84,10 +84,10 @@ mod tests {
     fn a_core_expects_the_mean_of_its_last_eight_idle_times() {
         let (governor, mut idles) = (governor(), Idles::default());
         for _ in 0..8 {
-            governor.exit(&mut idles, Span::from_us(10));
+            governor.exit_time(&mut idles, Span::from_us(10));
         }
         // One long time after eight short ones finds the core in C1 still; the eighth finds it deep.
-        let exits: Vec<Span> = (0..8).map(|_| governor.exit(&mut idles, Span::from_us(1000))).collect();
+        let exits: Vec<Span> = (0..8).map(|_| governor.exit_time(&mut idles, Span::from_us(1000))).collect();
         assert_eq!(exits[0], Span::from_ns(300));
         assert_eq!(exits[1], Span::from_us(2));
         assert_eq!(exits[6], Span::from_us(50));

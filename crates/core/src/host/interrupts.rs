@@ -46,7 +46,7 @@ impl Processors {
         let core = &mut self.cores[core];
         let is_idle = core.current.is_none() && !core.polls && core.free_at <= now;
         let exit = match is_idle {
-            true => self.governor.exit(&mut core.idles, now.since(core.free_at)),
+            true => self.governor.exit_time(&mut core.idles, now.since(core.free_at)),
             false => Span::ZERO,
         };
         self.interrupt + exit

@@ -1,4 +1,4 @@
-//! How fast software runs: not always alike, and slower while another thread of the core runs too.
+//! Pace of software: it varies, and is slower while another hardware thread of the core runs too.
 //!
 //! A constant handler and constant completions lock into each other's phase, so that a faster part may make the whole
 //! slower; no real machine does that. Each piece of software (the way down, the way up, a handler) takes its time times a
@@ -8,7 +8,7 @@
 use crate::config;
 use crate::random::Random;
 
-/// A factor of 1, in units of 2^-16.
+/// Factor of 1, in units of 2^-16.
 pub(super) const ONE: u32 = 1 << 16;
 /// Mean and standard deviation of the sum of four uniform numbers of 16 bits: 4 (2^16 - 1) / 2 and
 /// sqrt(4 (2^32 - 1) / 12).
@@ -18,14 +18,15 @@ const SUM_DEVIATION: f64 = 37_836.7;
 /// Paces of pieces of software.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// Factors for one unit of the sum, in 2^-32, and for a core that is shared; neither if all is always alike.
+    /// Change of the factor for one unit of the sum, in 2^-32; 0 if the pace never varies.
     per_unit: i64,
+    /// Factor on a core that two threads share.
     shared: u32,
     random: Random,
 }
 
 impl Pace {
-    /// Those of this host.
+    /// Paces of this host's software.
     pub(super) fn new(host: &config::Host, seed: u64) -> Pace {
         let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
         // Two threads together do 1 + yield of what one does alone.
@@ -37,12 +38,12 @@ impl Pace {
         }
     }
 
-    /// Whether all pieces take their time exactly.
+    /// True if all pieces of software take their time exactly.
     pub(super) fn is_even(&self) -> bool {
         self.per_unit == 0 && self.shared == ONE
     }
 
-    /// The factor of one piece, on a core that is its own.
+    /// Draws the factor of a piece of software that has its core alone.
     pub(super) fn draw(&mut self) -> u32 {
         match self.per_unit {
             0 => ONE,
@@ -50,7 +51,7 @@ impl Pace {
         }
     }
 
-    /// The same on a core that another thread shares.
+    /// Draws the factor of a piece of software on a core that another thread shares.
     #[inline(never)]
     pub(super) fn draw_shared(&mut self) -> u32 {
         ((u64::from(self.draw()) * u64::from(self.shared)) >> 16) as u32

@@ -10,24 +10,25 @@ use std::collections::VecDeque;
 use crate::config;
 use crate::time::{Span, Time};
 
-/// The register writes of all cores that have not left yet.
+/// Register writes of all cores that have not left yet.
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
-    /// From one write leaving a core to the next, and how many a core has room for.
+    /// Time from one write leaving a core to the next.
     drain: Span,
+    /// Number of writes that a core has room for.
     room: usize,
-    /// When each of them will have left, by core.
+    /// Instants at which the writes of each core will have left.
     cores: Vec<VecDeque<Time>>,
 }
 
 impl Posted {
-    /// Those of this host, if they can fill up. What is beyond the core does not run at its clock.
+    /// Register writes of this host, if they can fill up. Their drain does not scale with the core's clock.
     pub(super) fn of(host: &config::Host) -> Option<Posted> {
         let cores = vec![VecDeque::new(); host.processors().into()];
         (!host.mmio_drain.is_zero()).then(|| Posted { drain: host.mmio_drain, room: host.mmio_room.into(), cores })
     }
 
-    /// A core posts a write at `now`: how long it waits for room.
+    /// Posts a write of a core at `now`. Returns the time that the core waits for room.
     pub(super) fn write(&mut self, now: Time, core: usize) -> Span {
         let leaving = &mut self.cores[core];
         let gone = leaving.iter().take_while(|left| **left <= now).count();

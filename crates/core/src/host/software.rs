@@ -1,4 +1,4 @@
-//! What software costs whose requests may go together: the stages that one engine's requests meet, as sums.
+//! Costs of software whose requests may go together: the stages that one engine's requests meet, as sums.
 //!
 //! Unlike a [`Stack`](super::stack::Stack), which is alike for all jobs, there is one of these for each way in. What a
 //! batch costs once stands apart from what each of its requests costs, and the application's own code apart from the
@@ -11,51 +11,61 @@ use crate::ledger::Stage;
 use crate::request::{DataDirection, Io};
 use crate::time::Span;
 
-/// The pieces of memory by which data is pinned and mapped.
+/// Size of the pages in which data is pinned and mapped.
 const PAGE_BYTES: u32 = 4096;
 
-/// What a stage costs a request on one way.
+/// Cost of a stage for a request on one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
+    /// Stage that the time is charged to.
     pub stage: Stage,
-    /// For each request, and for each 4 KiB of it.
+    /// Time for each request.
     pub each: Span,
+    /// Time for each 4 KiB of its data.
     pub page: Span,
-    /// A spinlock, and the time at the end for which it is held.
+    /// Spinlock of the stage, and the time at the end for which it is held.
     pub lock: Option<(usize, Span)>,
 }
 
-/// What a stage costs a batch.
+/// Cost of a stage for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchCost {
+    /// Stage that the time is charged to.
     pub stage: Stage,
+    /// Time for the whole batch.
     pub time: Span,
-    /// Spent only by a thread that had to wait.
+    /// True if only a thread that had to wait spends it.
     pub if_waited: bool,
 }
 
-/// The costs of one way: what the application does for each request, what the kernel does, and what is done once.
+/// Costs of one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
+    /// Costs of the application for each request.
     pub user: Vec<Cost>,
+    /// Costs of the kernel for each request.
     pub kernel: Vec<Cost>,
+    /// Costs that a batch has once.
     pub batch: Vec<BatchCost>,
 }
 
-/// The software that the requests of one engine meet.
+/// Software that the requests of one engine meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Software {
+    /// Engine of the requests.
     pub engine: Engine,
+    /// Switches that the engine is used with.
     pub switches: Switches,
-    /// By operation.
+    /// Costs on the way down: of reads, and of all other operations.
     pub down: [Costs; 2],
+    /// Costs on the way up.
     pub up: Costs,
-    /// Looking for completions: while the requests are under way, or in line if there are some already.
+    /// Costs of looking for completions, which pass while the requests are in flight, or in line if there are some already.
     pub look: Vec<BatchCost>,
 }
 
 impl Cost {
-    /// Processor time for a request.
+    /// Processor time that the stage costs a request.
     pub fn of(&self, io: &Io) -> Span {
         if self.page.is_zero() {
             return self.each;
@@ -65,13 +75,13 @@ impl Cost {
 }
 
 impl Software {
-    /// What requests of this engine meet on this drive's host.
+    /// Software that requests of this engine meet on this drive's host.
     pub fn new(drive: &Drive, engine: Engine, switches: Switches) -> Software {
         let columns = drive.stage_names();
         let words = drive.stack.words(engine, switches);
         let locks = locks(&drive.stack);
         let ratio = drive.software_ratio();
-        let layers: Vec<Met> = drive
+        let layers: Vec<EngineStage> = drive
             .stack
             .stages
             .iter()
@@ -79,7 +89,7 @@ impl Software {
             .map(|layer| {
                 let place = columns.iter().position(|column| column == layer.column()).unwrap_or_default();
                 let lock = locks.iter().position(|lock| *lock == layer.lock);
-                Met { layer, stage: Stage::stack(place), lock, ratio }
+                EngineStage { layer, stage: Stage::stack(place), lock, ratio }
             })
             .collect();
         Software {
@@ -91,23 +101,23 @@ impl Software {
         }
     }
 
-    /// Whether completions are looked for, rather than announced by an interrupt.
+    /// True if the thread looks for completions, rather than have an interrupt announce them.
     pub fn polls(&self) -> bool {
         polls(self.engine, self.switches)
     }
 
-    /// Processor time of looking for completions that are not there yet.
+    /// Processor time of a look for completions that are not there yet.
     pub fn wait_time(&self) -> Span {
         self.look.iter().map(|cost| cost.time).sum()
     }
 
-    /// The costs on the way down.
+    /// Costs on the way down of requests that move data in this direction.
     pub fn down(&self, direction: DataDirection) -> &Costs {
         &self.down[direction as usize]
     }
 }
 
-/// The spinlocks that a stack's stages name.
+/// Names of the spinlocks of a stack's stages.
 pub fn locks(stack: &config::Stack) -> Vec<&str> {
     let mut locks: Vec<&str> = stack.stages.iter().map(|layer| layer.lock.as_str()).collect();
     locks.retain(|lock| !lock.is_empty());
@@ -116,15 +126,15 @@ pub fn locks(stack: &config::Stack) -> Vec<&str> {
     locks
 }
 
-/// A stage that requests meet.
-struct Met<'a> {
+/// Stage that the requests of an engine meet.
+struct EngineStage<'a> {
     layer: &'a Layer,
     stage: Stage,
     lock: Option<usize>,
     ratio: f64,
 }
 
-impl Met<'_> {
+impl EngineStage<'_> {
     fn scaled(&self, time: Span) -> Span {
         time.scale(self.ratio)
     }
@@ -152,7 +162,7 @@ impl Met<'_> {
 }
 
 impl Costs {
-    fn down(layers: &[Met], direction: DataDirection) -> Costs {
+    fn down(layers: &[EngineStage], direction: DataDirection) -> Costs {
         let costs =
             |user: bool| layers.iter().filter(move |met| met.layer.user == user).filter_map(|met| met.down(direction));
         Costs {
@@ -162,8 +172,9 @@ impl Costs {
         }
     }
 
-    fn up(layers: &[Met]) -> Costs {
-        let costs = |user: bool| layers.iter().rev().filter(move |met| met.layer.user == user).filter_map(Met::up);
+    fn up(layers: &[EngineStage]) -> Costs {
+        let costs =
+            |user: bool| layers.iter().rev().filter(move |met| met.layer.user == user).filter_map(EngineStage::up);
         let batch = layers.iter().rev().filter_map(|met| met.batch(met.layer.complete_batch, met.layer.if_waited));
         Costs { user: costs(true).collect(), kernel: costs(false).collect(), batch: batch.collect() }
     }

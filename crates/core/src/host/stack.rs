@@ -1,4 +1,4 @@
-//! What software costs: the stages between the application and the device, as the steps of four paths (reads and
+//! Costs of software: the stages between the application and the device, as the steps of four paths (reads and
 //! writes, down and up). Steps that only take time are added up; at the others cores contend, and the host stops there.
 
 use std::collections::BTreeMap;
@@ -10,40 +10,78 @@ use crate::request::RequestId;
 use crate::request::{DataDirection, Op};
 use crate::time::Span;
 
-/// One step of a path. Numbers name lines and locks.
+/// Step of a path. Numbers name lines and locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Processor time.
-    Run { stage: Stage, time: Span },
-    /// Write a cache line that other cores write too.
-    Line { stage: Stage, line: usize },
-    /// Take a spinlock, spinning if need be, and hold it for a time.
-    Spin { stage: Stage, lock: usize, hold: Span, lines: u8 },
-    /// Take a lock for the request, sleeping if need be.
-    Take { stage: Stage, lock: usize },
-    /// Give it back.
-    Release { stage: Stage, lock: usize },
-    /// Leave the rest of the path to the kernel's worker.
-    HandOver { stage: Stage },
+    /// Spends processor time.
+    Run {
+        /// Stage that the step belongs to.
+        stage: Stage,
+        /// Processor time.
+        time: Span,
+    },
+    /// Writes a cache line that other cores write too.
+    Line {
+        /// Stage that the step belongs to.
+        stage: Stage,
+        /// Number of the line.
+        line: usize,
+    },
+    /// Takes a spinlock, spinning if need be, and holds it for a time.
+    Spin {
+        /// Stage that the step belongs to.
+        stage: Stage,
+        /// Number of the spinlock.
+        lock: usize,
+        /// Time for which it is held.
+        hold: Span,
+        /// Number of lines that are written under it.
+        lines: u8,
+    },
+    /// Takes a lock for the request, sleeping if need be.
+    Take {
+        /// Stage that the step belongs to.
+        stage: Stage,
+        /// Number of the request lock.
+        lock: usize,
+    },
+    /// Gives the request's lock back.
+    Release {
+        /// Stage that the step belongs to.
+        stage: Stage,
+        /// Number of the request lock.
+        lock: usize,
+    },
+    /// Leaves the rest of the path to the kernel's worker.
+    HandOver {
+        /// Stage that the step belongs to.
+        stage: Stage,
+    },
 }
 
-/// Which way a request goes.
+/// Way of a request through the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
+    /// From the application to the device.
     Down,
+    /// From the device to the application.
     Up,
 }
 
-/// A request on its way, and the step that it takes next.
+/// Request on its way through the software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
+    /// The request.
     pub request: RequestId,
+    /// Its operation.
     pub op: Op,
+    /// Its way.
     pub way: Way,
+    /// Index of the step that it takes next.
     pub place: usize,
 }
 
-/// The software stack of a drive.
+/// Software stack of a drive whose requests go one at a time.
 #[derive(Clone, Debug)]
 pub struct Stack {
     down: [Vec<Step>; 2],
@@ -51,14 +89,16 @@ pub struct Stack {
     contended: bool,
     copy_ps_per_byte: f64,
     copy_writes: bool,
-    /// How many lines, spinlocks and request locks the steps name.
+    /// Number of cache lines that the steps name.
     pub lines: usize,
+    /// Number of spinlocks that they name.
     pub spin_locks: usize,
+    /// Number of locks that requests keep.
     pub request_locks: usize,
 }
 
 impl Stack {
-    /// These stages, which a request meets in this order; costs scale by `ratio` with the core clock.
+    /// Stack of these stages, which a request meets in this order. Costs scale by `ratio` with the core clock.
     pub fn new(stages: &[config::Stage], copy: &config::Stack, ratio: f64) -> Stack {
         let mut names = Names::default();
         let mut stack = Stack {
@@ -89,12 +129,12 @@ impl Stack {
         }
     }
 
-    /// Whether cores contend anywhere, so that a request may have to stop on its path.
+    /// True if cores contend anywhere, so that a request may have to stop on its path.
     pub fn contended(&self) -> bool {
         self.contended
     }
 
-    /// Take all steps up to the next at which cores contend: that one, or none at the end of the path.
+    /// Takes all steps up to the next at which cores contend. Returns that step, or none at the end of the path.
     #[inline]
     pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<Step> {
         let steps = match path.way {
@@ -109,7 +149,7 @@ impl Stack {
         None
     }
 
-    /// Copy the data between the application's buffer and the driver's.
+    /// Charges the copy of the data between the application's buffer and the driver's.
     #[inline]
     pub fn copy(&self, path: &Path, bytes: u32, ledger: &mut Ledger) {
         let copies = match (path.op, path.way) {
@@ -124,7 +164,7 @@ impl Stack {
     }
 }
 
-/// Numbers of locks by name.
+/// Numbers of locks, by name.
 #[derive(Debug, Default)]
 struct Names {
     spin: BTreeMap<String, usize>,
@@ -142,7 +182,7 @@ impl Names {
     }
 }
 
-/// A stage that is being turned into steps.
+/// Stage that is being turned into steps.
 struct Layer<'a> {
     config: &'a config::Stage,
     stage: Stage,
@@ -190,7 +230,7 @@ impl Layer<'_> {
         }
     }
 
-    /// A stretch of work, the lines that it touches, and a stretch under a spinlock.
+    /// Steps of a stretch of work, of the lines that it touches, and of a stretch under a spinlock.
     fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<Step> {
         let stage = self.stage;
         let mut steps = vec![Step::Run { stage, time: time.scale(self.ratio) }];
