@@ -1,4 +1,4 @@
-//! The way to a device: a socket that says when either side has gone, and the memory.
+//! Connection to a device: the shared memory, and a socket that tells when either side has gone.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,13 +11,14 @@ use phaselink_ring::shared::{clock, socket};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 
-/// What the queues of a client share.
+/// Parts of a client that its queues share.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: UnixStream,
     pub memory: Memory,
     pub welcome: Welcome,
-    /// What an application's own looks at the clock add to the latency that it measures: one before, and one after.
+    /// Latency in nanoseconds that an application adds to its own measurement by reading the clock once before and once
+    /// after.
     pub looks_ns: u64,
 }
 
@@ -34,17 +35,17 @@ impl Connection {
         Ok(Connection { socket: stream, memory, welcome, looks_ns })
     }
 
-    /// Wake the device.
+    /// Wakes the device.
     pub(crate) fn ring(&self) {
-        // A socket that takes no more has enough rings in it, and one that is broken shows at the next time-out.
+        // A full socket has enough wake-ups in it, and a broken one is noticed at the next time-out.
         let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Whether the device is still there.
+    /// Checks that the device is still there.
     pub(crate) fn check(&self) -> io::Result<()> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            // The server says nothing more, so that anything here is the end.
+            // The server sends nothing more, so any byte or end of file means that it has gone.
             Ok(1..) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the device has gone")),
             _ => Ok(()),
         }

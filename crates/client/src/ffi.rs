@@ -1,4 +1,5 @@
-//! The same for C: `include/phaselink.h` has the declarations and what they mean. Errors are negative error numbers.
+//! C interface of the client; `include/phaselink.h` has its declarations and documentation. Errors are negative error
+//! numbers.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::io;
@@ -9,7 +10,7 @@ use std::slice;
 
 use crate::{Client, Options, Queue, Slot};
 
-/// An error as C has it; what has no number of its own counts as a failure of the device.
+/// Returns an error as a number for C; an error without a number counts as a failure of the device.
 fn number(error: &io::Error) -> c_int {
     let kinds = [
         (io::ErrorKind::InvalidInput, 22),
@@ -28,7 +29,7 @@ fn result(done: io::Result<()>) -> c_int {
     done.map_or_else(|error| number(&error), |()| 0)
 }
 
-/// Connect; see the header.
+/// Connects; see the header.
 ///
 /// # Safety
 /// `path` is a string that ends in a zero, and `client` a place for a pointer.
@@ -53,7 +54,7 @@ pub(crate) unsafe extern "C" fn phaselink_connect(
     }
 }
 
-/// Bytes of the drive; see the header.
+/// Returns the bytes of the drive; see the header.
 ///
 /// # Safety
 /// `client` is one that [`phaselink_connect`] made and [`phaselink_close`] has not had.
@@ -63,7 +64,7 @@ pub(crate) unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64
     unsafe { &*client }.capacity_bytes()
 }
 
-/// Bytes of a block; see the header.
+/// Returns the bytes of a block; see the header.
 ///
 /// # Safety
 /// As [`phaselink_capacity`].
@@ -73,7 +74,7 @@ pub(crate) unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
     unsafe { &*client }.block_bytes()
 }
 
-/// The next queue, or null; see the header.
+/// Returns the next queue, or null; see the header.
 ///
 /// # Safety
 /// As [`phaselink_capacity`], and no other thread uses the client meanwhile.
@@ -84,7 +85,7 @@ pub(crate) unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Que
     queue.map_or(ptr::null_mut(), |queue| Box::into_raw(Box::new(queue)))
 }
 
-/// Give a client back; see the header.
+/// Frees a client; see the header.
 ///
 /// # Safety
 /// As [`phaselink_queue`]. The client is gone afterwards.
@@ -96,7 +97,7 @@ pub(crate) unsafe extern "C" fn phaselink_close(client: *mut Client) {
     }
 }
 
-/// Give a queue back; see the header.
+/// Frees a queue; see the header.
 ///
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made, and gone afterwards.
@@ -108,7 +109,7 @@ pub(crate) unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
     }
 }
 
-/// Read and wait; see the header.
+/// Reads and waits; see the header.
 ///
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses, and `into` has room for `bytes`.
@@ -119,7 +120,7 @@ pub(crate) unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, i
     result(queue.read(offset, into))
 }
 
-/// Write and wait; see the header.
+/// Writes and waits; see the header.
 ///
 /// # Safety
 /// As [`phaselink_read`], with `bytes` bytes at `from`.
@@ -135,7 +136,7 @@ pub(crate) unsafe extern "C" fn phaselink_write(
     result(queue.write(offset, from))
 }
 
-/// Flush and wait; see the header.
+/// Flushes and waits; see the header.
 ///
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses.
@@ -145,7 +146,7 @@ pub(crate) unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
     result(unsafe { &mut *queue }.flush())
 }
 
-/// Start a read; see the header.
+/// Submits a read; see the header.
 ///
 /// # Safety
 /// As [`phaselink_flush`].
@@ -155,7 +156,7 @@ pub(crate) unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset:
     submitted(unsafe { &mut *queue }.submit_read(offset, bytes))
 }
 
-/// Start a write; see the header.
+/// Submits a write; see the header.
 ///
 /// # Safety
 /// As [`phaselink_write`]; the bytes are the caller's again when this returns.
@@ -171,7 +172,7 @@ pub(crate) unsafe extern "C" fn phaselink_submit_write(
     submitted(queue.submit_write(offset, from))
 }
 
-/// Start a flush; see the header.
+/// Submits a flush; see the header.
 ///
 /// # Safety
 /// As [`phaselink_flush`].
@@ -181,7 +182,7 @@ pub(crate) unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_i
     submitted(unsafe { &mut *queue }.submit_flush())
 }
 
-/// Whether a slot is complete; see the header.
+/// Checks whether a slot has completed; see the header.
 ///
 /// # Safety
 /// As [`phaselink_read`].

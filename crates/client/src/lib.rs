@@ -15,11 +15,11 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Threads that wait spin, and give way to others after some microseconds. `include/phaselink.h` is the same for C, and
-//! `python/phaselink_client.py` for Python.
+//! Threads that wait spin, and yield the processor after some microseconds. `include/phaselink.h` is the interface for
+//! C, and `python/phaselink_client.py` the one for Python.
 //!
-//! What the two sides agree on is [`phaselink_ring`]'s: commands, tags, layout, and the order of memory accesses on which
-//! all rests.
+//! The crate [`phaselink_ring`] defines the protocol of the two sides: commands, tags, layout, and the order of memory
+//! accesses on which everything depends.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod connection;
@@ -38,16 +38,16 @@ use phaselink_ring::layout::{Layout, TRANSFER_BYTES_MAX};
 
 pub use queue::{Queue, Slot};
 
-/// What a client would like.
+/// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Queues: one for each thread, up to 16.
+    /// Number of queues: one for each thread, up to 16.
     pub queues: u32,
-    /// Commands that can be under way in each, up to 1023.
+    /// Number of commands that can be in flight in each queue, up to 1023.
     pub depth: u32,
-    /// The longest transfer in bytes, 512 to 131072; longer requests are split.
+    /// Longest transfer in bytes, 512 to 131072; longer requests are split.
     pub transfer_bytes: u32,
-    /// Whether to write. A server may refuse that.
+    /// True if the client wants to write, which a server may refuse.
     pub writes: bool,
 }
 
@@ -57,7 +57,8 @@ impl Default for Options {
     }
 }
 
-/// A connection to a device. Its queues stay usable without it, and the connection ends with the last of them.
+/// Connection to a device. Queues stay usable after the client is dropped, and the connection ends with the last of
+/// them.
 #[derive(Debug)]
 pub struct Client {
     connection: Arc<Connection>,
@@ -65,31 +66,31 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connect to the device whose socket is at `path`.
+    /// Connects to the device whose socket is at `path`.
     ///
     /// # Errors
-    /// If there is none, or it refuses.
+    /// If there is no device, or it refuses the client.
     pub fn connect(path: &Path, options: &Options) -> io::Result<Client> {
         let Options { queues, depth, transfer_bytes, writes } = *options;
         let layout = Layout { queues, entries: depth.saturating_add(1), transfer_bytes };
         let connection = Arc::new(Connection::open(path, &Hello { version: VERSION, layout, writes })?);
-        // Tags that nobody can foresee keep data from being made to end in them.
+        // Unpredictable tags keep anybody from making data end in them.
         let seed = RandomState::new().hash_one(path);
         let queue = |number: u32| Queue::new(Arc::clone(&connection), number, seed.wrapping_add(number.into()));
         Ok(Client { queues: (0..connection.welcome.layout.queues).map(queue).collect(), connection })
     }
 
-    /// Bytes of the drive that this client sees.
+    /// Returns the bytes of the drive that this client sees.
     pub fn capacity_bytes(&self) -> u64 {
         self.connection.welcome.capacity_bytes
     }
 
-    /// Offsets and lengths are multiples of it.
+    /// Returns the block size in bytes, of which offsets and lengths are multiples.
     pub fn block_bytes(&self) -> u32 {
         self.connection.welcome.block_bytes
     }
 
-    /// The next queue, for a thread of its own.
+    /// Returns the next queue, for a thread of its own.
     pub fn take_queue(&mut self) -> Option<Queue> {
         self.queues.pop_front()
     }

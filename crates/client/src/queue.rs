@@ -1,4 +1,4 @@
-//! A queue pair of one thread: commands into the ring, data by its tags, writes by their status.
+//! Queue pair of one thread: commands into the ring, reads completed by their tags, writes by their status.
 
 use std::hint;
 use std::io;
@@ -16,57 +16,57 @@ use phaselink_ring::trailer::{Tag, TagSource};
 
 use crate::connection::Connection;
 
-/// Looks at a slot in vain before the clock is asked, and whoever else wants the processor: some microseconds.
+/// Number of failed polls of a slot, some microseconds, before the clock is read and the processor is yielded.
 const LOOKS: u32 = 1024;
-/// A read that takes longer may be stuck: beyond what a device takes whose thread has not been put aside.
+/// Time after which a read may be stuck: longer than a device takes whose thread keeps its processor.
 const TIMEOUT: Duration = Duration::from_millis(1);
-/// Time-outs double up to this: the device is slow, not the tag wrong.
+/// Longest time-out. Time-outs double up to it: the device is slow, not the tag wrong.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
-/// Data that is due so soon is copied out, and what is left of the time is waited for: what a page takes to copy
+/// Remaining time at which data is copied out early, after which the thread waits for the rest: the time to copy a page
 /// (measured: 70 to 130 ns).
 const COPY_NS: u64 = 150;
 
-/// A place of a queue that a command uses until it is complete.
+/// Slot of a queue that a command occupies until it completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u16);
 
 impl Slot {
-    /// The slot of this number, of which [`Queue::complete`] checks that something is under way in it.
+    /// Returns the slot of this number. [`Queue::complete`] checks that a command is in flight in it.
     pub fn from_number(number: u16) -> Slot {
         Slot(number)
     }
 
-    /// Its number, below the depth of the queue.
+    /// Returns the number of the slot, below the depth of the queue.
     pub fn number(self) -> u16 {
         self.0
     }
 }
 
-/// A command under way.
+/// Command in flight.
 #[derive(Debug)]
 struct Asked {
     offset: u64,
     tag: u64,
     bytes: u32,
     operation: Operation,
-    /// When, where the device would like to know.
+    /// Submission time, where the device wants a time stamp.
     asked_ns: u64,
-    /// Data that is not due yet has been fetched.
+    /// True if data has been copied before its completion time.
     is_near: bool,
     looks: u32,
-    /// Once the clock has been asked. Most commands are complete before.
+    /// State of a command that takes long, once the clock has been read. Most commands complete before.
     late: Option<Box<Late>>,
 }
 
-/// A command that takes long.
+/// Command that takes long.
 #[derive(Debug)]
 struct Late {
     since: Instant,
-    /// What the clock may show since then before something is wrong.
+    /// Time that may pass since then before something is wrong.
     timeout: Duration,
 }
 
-/// A queue pair. It belongs to one thread at a time; each thread takes one of its own.
+/// Queue pair. One thread at a time may use it; each thread takes one of its own.
 #[derive(Debug)]
 pub struct Queue {
     connection: Arc<Connection>,
@@ -75,9 +75,9 @@ pub struct Queue {
     pass: u8,
     free: Vec<u16>,
     asked: Vec<Option<Asked>>,
-    /// By slot: how often it has been used, so that a status is known from an old one.
+    /// Number of uses of each slot, which tells a new status from an old one.
     attempts: Vec<u8>,
-    /// By slot: the tag, and the length in bytes, for which a free buffer is marked already.
+    /// Tag and length in bytes for which the free buffer of each slot is marked already.
     marked: Vec<Option<(u64, u32)>>,
     tags: TagSource,
     collisions: u64,
@@ -101,36 +101,36 @@ impl Queue {
         }
     }
 
-    /// Commands that can be under way.
+    /// Returns the number of commands that can be in flight.
     pub fn depth(&self) -> usize {
         self.asked.len()
     }
 
-    /// The longest transfer of one command.
+    /// Returns the longest transfer of one command in bytes.
     pub fn transfer_bytes_max(&self) -> u32 {
         self.connection.welcome.layout.transfer_bytes
     }
 
-    /// Reads whose data ended in the tag, and that were read again with another one.
+    /// Returns the number of reads whose data ended in the tag, and that were repeated with another one.
     pub fn collisions(&self) -> u64 {
         self.collisions
     }
 
-    /// Use this tag for the next reads, to see what happens to data that ends in it.
+    /// Sets the tag of the next reads, to test data that ends in it.
     #[doc(hidden)]
     pub fn replace_tags(&mut self, tags: TagSource) {
         self.tags = tags;
     }
 
-    /// Start a read; none if the queue is full.
+    /// Submits a read; returns none if the queue is full.
     ///
     /// # Errors
-    /// If it is longer than [`Queue::transfer_bytes_max`], or no whole number of sectors.
+    /// If the read is longer than [`Queue::transfer_bytes_max`], or no whole number of sectors.
     pub fn submit_read(&mut self, offset: u64, bytes: u32) -> io::Result<Option<Slot>> {
         self.submit(Operation::Read, offset, bytes, &[])
     }
 
-    /// Start a write; none if the queue is full.
+    /// Submits a write; returns none if the queue is full.
     ///
     /// # Errors
     /// As [`Queue::submit_read`].
@@ -139,7 +139,7 @@ impl Queue {
         self.submit(Operation::Write, offset, bytes, data)
     }
 
-    /// Start a flush of everything that has been completed so far; none if the queue is full.
+    /// Submits a flush of everything that has completed so far; returns none if the queue is full.
     ///
     /// # Errors
     /// None yet.
@@ -147,11 +147,11 @@ impl Queue {
         self.submit(Operation::Flush, 0, 0, &[])
     }
 
-    /// Whether the command in `slot` is complete. If so, data of a read has been copied to `into`, as much as fits, and
-    /// the slot is free.
+    /// Returns true if the command in `slot` has completed. Data of a read has then been copied to `into`, as much as
+    /// fits, and the slot is free.
     ///
     /// # Errors
-    /// What the device says of this command, whose slot is then free; or that the device has gone.
+    /// The error that the device reports for this command, whose slot is then free; or that the device has gone.
     pub fn complete(&mut self, slot: Slot, into: &mut [u8]) -> io::Result<bool> {
         let Some(Some(asked)) = self.asked.get(usize::from(slot.0)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
@@ -178,9 +178,9 @@ impl Queue {
         }
     }
 
-    /// The same where the model says when a command is over. Its data comes as soon as the device can, and its status
-    /// once the model has decided, with the latency; this thread is who waits for the rest of it, so that neither the
-    /// way through real memory nor the copying comes on top.
+    /// Checks for completion where the model determines the time. Data arrives as soon as the device can send it, and
+    /// the status with the modelled latency once the model has decided. This thread waits for the rest of that latency,
+    /// so that neither real memory nor the copy adds to it.
     fn complete_in_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
         let &Asked { tag, bytes, operation, asked_ns, is_near, .. } =
             self.asked[usize::from(slot)].as_ref().expect("checked by the caller");
@@ -214,10 +214,10 @@ impl Queue {
         status.result().map(|()| true)
     }
 
-    /// Read, and wait for it.
+    /// Reads and waits.
     ///
     /// # Errors
-    /// What the device says, or that it has gone.
+    /// The error that the device reports, or that it has gone.
     pub fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let step = self.transfer_bytes_max() as usize;
         for (at, piece) in (offset..).step_by(step).zip(into.chunks_mut(step)) {
@@ -226,7 +226,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Write, and wait for it.
+    /// Writes and waits.
     ///
     /// # Errors
     /// As [`Queue::read`].
@@ -238,7 +238,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Everything written so far survives the end of the machine when this returns.
+    /// Makes everything written so far durable, and waits.
     ///
     /// # Errors
     /// As [`Queue::read`].
@@ -276,7 +276,7 @@ impl Queue {
         Ok(Some(Slot(slot)))
     }
 
-    /// The instant for a command's stamp, where the device would like one.
+    /// Returns the time for a command's stamp, where the device wants one.
     #[inline]
     fn now_ns(&self) -> u64 {
         if self.connection.welcome.modelled { clock::now_ns() } else { 0 }
@@ -286,8 +286,9 @@ impl Queue {
         self.tags.current().expect("random tags never run out")
     }
 
-    /// The next read into this buffer is likely to be as long as the last one. A command is not seen before the mark,
-    /// whose line the device has: marked now, it comes back while the caller looks at its data.
+    /// Marks a buffer ahead of its next read, which is likely to be as long as the last one. The device has the cache
+    /// line of the mark, and a command must not be seen before it: marked now, the line returns while the caller uses
+    /// its data.
     #[inline]
     fn mark_ahead(&mut self, slot: u16, bytes: u32) {
         let tag = self.fresh_tag();
@@ -299,7 +300,7 @@ impl Queue {
         Tag { value, width: self.connection.welcome.tag_width }
     }
 
-    /// Put the command of `slot` into the ring.
+    /// Writes the command of `slot` into the ring.
     #[inline]
     fn enqueue(&mut self, slot: u16) {
         let place = usize::from(slot);
@@ -323,7 +324,8 @@ impl Queue {
         }
     }
 
-    /// A device that is about to sleep says so, and looks once more: either it sees the command, or this sees the word.
+    /// Wakes a sleeping device. A device that is about to sleep says so, and polls once more: either it sees the
+    /// command, or this thread sees that it sleeps.
     fn ring_if_asked(&self) {
         fence(Ordering::SeqCst);
         let mode = self.connection.memory.word(self.places.mode_word);
@@ -336,7 +338,7 @@ impl Queue {
         self.asked[usize::from(slot)].as_mut().expect("checked by the caller")
     }
 
-    /// A command is still not complete: after many looks, see whether something is wrong with it.
+    /// Checks, after many polls, whether something is wrong with a command that has not completed.
     #[inline]
     fn look_closer(&mut self, slot: u16) -> io::Result<bool> {
         let asked = self.asked_mut(slot);
@@ -356,14 +358,14 @@ impl Queue {
         self.on_timeout(slot)
     }
 
-    /// A read takes too long: it was refused, its data ends in the tag, or the device is slow or gone.
+    /// Handles a read that takes too long: it was refused, its data ends in the tag, or the device is slow or gone.
     fn on_timeout(&mut self, slot: u16) -> io::Result<bool> {
         let status = self.status(slot);
         let &mut Asked { operation, bytes, tag, ref mut late, .. } = self.asked_mut(slot);
         match status {
             Some(Status::Success) if operation != Operation::Read => Ok(false),
             Some(Status::Success) => {
-                // The status is behind the data, so that the tags are looked at for the last time here.
+                // The status is written after the data, so the tags are checked here for the last time.
                 if !chunk::is_complete(self.buffer(slot, bytes), self.tag(tag)) {
                     self.retry(slot);
                 }
@@ -382,7 +384,7 @@ impl Queue {
         }
     }
 
-    /// The data ends in the tag: read again with another one.
+    /// Repeats a read whose data ends in the tag with another tag.
     fn retry(&mut self, slot: u16) {
         self.collisions += 1;
         self.tags.renew();

@@ -44,7 +44,7 @@ fn serve_once(listener: &UnixListener, latency: Duration, status: Status) {
     memory.word(places.status(slot)).store(status.word(command.attempt), Ordering::Release);
 }
 
-/// How long a read takes whose latency is this.
+/// Time that a read takes with this modelled latency.
 fn read(test: &str, latency: Duration, status: Status) -> (Duration, bool) {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("timed-{test}.sock"));
     let _ = fs::remove_file(&path);

@@ -1,4 +1,5 @@
-//! Tables for other libraries, by Arrow's PyCapsule interface: columns are made once, and whoever takes them has the same memory.
+//! Tables for other libraries through Arrow's PyCapsule interface: columns are made once, and the libraries share their
+//! memory.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use pyo3::types::PyCapsule;
 #[derive(Debug)]
 pub struct Arrow(RecordBatch);
 
-/// What stands in a table. What is tried first counts: True is no number.
+/// Value of a table cell. Types are tried in this order: True is no number.
 #[derive(Clone, Debug, FromPyObject)]
 enum Cell {
     Switch(bool),
@@ -25,10 +26,10 @@ enum Cell {
 
 #[pymethods]
 impl Arrow {
-    /// Columns by name, of equal length, with `None` for what is unknown.
+    /// Makes a table of columns by name, of equal length, with `None` for unknown values.
     ///
     /// # Errors
-    /// A column of texts and numbers.
+    /// If a column mixes texts and numbers.
     #[new]
     fn new(columns: Vec<(String, Vec<Option<Cell>>)>) -> PyResult<Arrow> {
         let columns = columns.into_iter().map(|(name, cells)| array(&name, &cells).map(|array| (name, array, true)));
@@ -36,7 +37,7 @@ impl Arrow {
         RecordBatch::try_from_iter_with_nullable(columns).map(Arrow).map_err(refused)
     }
 
-    /// An `ArrowArrayStream` of one batch, in a capsule that releases it if nobody takes it.
+    /// Returns an `ArrowArrayStream` of one batch, in a capsule that releases it if it is not consumed.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = RecordBatchIterator::new([Ok::<_, ArrowError>(self.0.clone())], self.0.schema());
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
@@ -47,7 +48,7 @@ fn refused(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The narrowest type that holds all cells; numbers where nothing is known.
+/// Returns an array of the narrowest type that holds all cells, and of numbers if no cell is known.
 fn array(name: &str, cells: &[Option<Cell>]) -> PyResult<ArrayRef> {
     let all = |fits: fn(&Cell) -> bool| cells.iter().flatten().all(fits);
     let is_known = cells.iter().any(Option::is_some);

@@ -1,4 +1,4 @@
-//! The device in shared memory, used from Python.
+//! Client of the device in shared memory, for Python.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A connection to a device.
+/// Connection to a device.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Client(Mutex<Option<native::Client>>);
 
-/// A queue pair, for one thread at a time.
+/// Queue pair, for one thread at a time.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Queue(Mutex<Option<native::Queue>>);
 
-/// What is behind a lock, if it has not been closed and no other thread uses it.
+/// Runs `use_it` on the locked value, if it has not been closed and no other thread uses it.
 fn with<T, R>(place: &Mutex<Option<T>>, what: &str, use_it: impl FnOnce(&mut T) -> R) -> PyResult<R> {
     let mut held = place.try_lock().map_err(|_| PyRuntimeError::new_err(format!("another thread uses this {what}")))?;
     held.as_mut().map(use_it).ok_or_else(|| PyValueError::new_err(format!("this {what} is closed")))
@@ -50,7 +50,7 @@ impl Client {
         with(&self.0, "connection", |client| client.block_bytes())
     }
 
-    /// The next queue.
+    /// Returns the next queue.
     fn queue(&self) -> PyResult<Queue> {
         let queue = with(&self.0, "connection", native::Client::take_queue)?;
         let queue = queue.ok_or_else(|| PyValueError::new_err("all queues of this connection are taken"))?;

@@ -1,4 +1,4 @@
-//! Drives side by side.
+//! Comparison of drives.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,8 @@ use crate::drive::Drive;
 use crate::input::{self, Jobs};
 use crate::interrupt::{interruptible, outcome};
 
-/// Run the same jobs on several drives, on all processors, and give the document that `phaselink compare --json` prints.
+/// Runs the same jobs on several drives, on all processors, and returns the document that `phaselink compare --json`
+/// prints.
 ///
 /// # Errors
 /// Everything that keeps the jobs from any drive; what a signal handler raises.
@@ -65,13 +66,13 @@ fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<Compa
     }))
 }
 
-/// Options besides the sizes, as `name=value`.
+/// Returns the options besides the sizes, as `name=value`.
 fn options(jobs: &Jobs) -> Vec<String> {
     let others = jobs.options.iter().filter(|(name, _)| !["rw", "readwrite"].contains(&name.as_str()));
     others.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-/// Run all points on all drives.
+/// Runs all points on all drives.
 fn groups(
     points: &[ComparedPoint],
     drives: &[drive::Drive],
@@ -99,7 +100,7 @@ fn groups(
     Ok(points.iter().map(group).collect())
 }
 
-/// Give every cell the intervals of its figures.
+/// Adds the intervals of its figures to every cell.
 fn add_intervals(
     groups: &mut [ComparedGroup],
     points: &[ComparedPoint],

@@ -1,4 +1,4 @@
-//! A device that does nothing but read and write host memory.
+//! Devices that only read and write host memory.
 
 use std::result::Result;
 
@@ -13,8 +13,8 @@ use rayon::prelude::*;
 use crate::input::{self, Options};
 use crate::interrupt::interruptible;
 
-/// Measure transfers of some sizes, on all processors, and give the document that `phaselink dma --json` prints. `device` is a
-/// shipped one, or the name of a file with its text.
+/// Measures transfers of some sizes, on all processors, and returns the document that `phaselink dma --json` prints.
+/// `device` is a shipped one, or the name of a file with its text.
 ///
 /// # Errors
 /// Everything that makes no sense; what a signal handler raises, once the sizes under way are done.
@@ -51,7 +51,7 @@ fn described(device: &str, text: Option<&str>, overrides: &[String]) -> Result<d
     drive::Drive::device_from_files(file, text, &input::overrides(overrides)?, input::text)
 }
 
-/// A question for each size.
+/// Returns a question for each size.
 fn questions(sizes: &[String], options: &Options, device: &drive::Drive) -> Result<Vec<Question>, Problems> {
     let question = Question::from_options(options)?;
     let sizes = all(sizes.iter().map(|text| {

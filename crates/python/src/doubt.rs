@@ -1,4 +1,4 @@
-//! Intervals of figures: the same work in draws of all constants that nobody knows, on all processors.
+//! Prediction intervals of figures: the same work with drawn values of all uncertain constants, on all processors.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::interrupt::outcome;
 
-/// Intervals of some figures: `drawn` gives them for a drawn drive, or none where the job cannot run.
+/// Returns the intervals of some figures: `drawn` returns them for a drawn drive, or none where the job cannot run.
 pub(crate) fn doubted(
     described: &Described,
     draws: usize,
@@ -28,7 +28,7 @@ pub(crate) fn doubted(
     Doubted::of(&draws, central, &all)
 }
 
-/// The figures of a simulation that is run to its end, or to the precision that is asked for.
+/// Returns the figures of a simulation that runs to its end, or to the requested precision.
 pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
     let outcome = match share {
         None => outcome(simulation, stopped),

@@ -1,4 +1,4 @@
-//! Drives: read, changed, explained.
+//! Drives: reading, overrides, explanations.
 
 use phaselink_core::drive_file::{self, Described, presets as rows};
 use phaselink_core::problem::Problems;
@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use crate::input;
 
-/// A drive with the text that it was read from.
+/// Drive with the text that it was read from.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Drive(pub Described);
 
 #[pymethods]
 impl Drive {
-    /// Read the text of a drive file; overrides are those of `--set`.
+    /// Reads the text of a drive file; overrides are those of `--set`.
     #[new]
     fn new(py: Python<'_>, file: &str, text: &str, overrides: Vec<String>) -> PyResult<Drive> {
         let read = || Described::read(file, text, &input::overrides(&overrides)?, input::text);
         py.detach(read).map(Drive).map_err(|problems: Problems| input::error(py, &problems))
     }
 
-    /// Every key with its value, as JSON.
+    /// Returns every key with its value, as JSON.
     fn json(&self) -> String {
         self.0.drive().resolved().to_string()
     }
@@ -34,7 +34,7 @@ impl Drive {
         self.0.drive().explain()
     }
 
-    /// Keys that are fitted, and keys that are assumed.
+    /// Returns the fitted keys and the assumed keys.
     fn doubts(&self) -> (Vec<String>, Vec<String>) {
         let drive = self.0.drive();
         let keys = |doubts: &[phaselink_core::config::Doubt]| doubts.iter().map(|doubt| doubt.key.clone()).collect();
@@ -47,31 +47,31 @@ impl Drive {
 }
 
 impl Drive {
-    /// Every key with its value.
+    /// Returns every key with its value.
     pub fn resolved(&self) -> Value {
         self.0.drive().resolved()
     }
 }
 
-/// The drives that come with the package: name, file and text of each.
+/// Returns name, file and text of each drive that comes with the package.
 #[pyfunction]
 pub(crate) fn shipped() -> Vec<(&'static str, &'static str, &'static str)> {
     drive_file::shipped::all().map(|drive| (drive.name, drive.file, drive.text)).collect()
 }
 
-/// The names of a set of drives.
+/// Returns the names of a set of drives.
 #[pyfunction]
 pub(crate) fn set(name: &str) -> Vec<&'static str> {
     drive_file::shipped::set(name)
 }
 
-/// All presets: section, name and summary of each.
+/// Returns section, name and summary of each preset.
 #[pyfunction]
 pub(crate) fn presets() -> Vec<(&'static str, String, String)> {
     rows::all().into_iter().map(|preset| (preset.section, preset.name, preset.summary)).collect()
 }
 
-/// The exception for a word that names no drive.
+/// Returns the exception for a word that names no drive.
 #[pyfunction]
 pub(crate) fn unknown_drive(py: Python<'_>, word: &str) -> PyErr {
     input::error(py, &drive_file::shipped::unknown(word).into())

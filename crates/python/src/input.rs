@@ -1,4 +1,4 @@
-//! What comes in: overrides, jobs and the files that they name, each with all that is wrong with it.
+//! Inputs of a call: overrides, jobs and the files that they name, each with all its problems.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ create_exception!(
      `problems` is a list of (file, line or None, found, allowed)."
 );
 
-/// The exception for problems.
+/// Returns the exception for problems.
 pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
     let error = InputError::new_err(problems.to_string());
     let each = problems.0.iter().map(|it| (&it.file, it.line, &it.found, &it.allowed)).collect::<Vec<_>>();
@@ -29,7 +29,7 @@ pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
     }
 }
 
-/// Overrides as they could be typed after `--set`.
+/// Returns overrides as they could be typed after `--set`.
 ///
 /// # Errors
 /// Every one that is no key with a value.
@@ -37,7 +37,7 @@ pub(crate) fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
     all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
 }
 
-/// The text of a file.
+/// Returns the text of a file.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
@@ -45,7 +45,7 @@ pub(crate) fn text(path: &str) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
 }
 
-/// A block trace.
+/// Returns a block trace.
 ///
 /// # Errors
 /// Everything that is wrong with it.
@@ -62,14 +62,14 @@ pub(crate) type Options = Vec<(String, String)>;
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Jobs {
-    /// Of the one job; none if there are files.
+    /// Options of the one job; empty if there are files.
     pub options: Options,
     pub files: Option<Written>,
 }
 
 #[pymethods]
 impl Jobs {
-    /// Options of one job, or the texts of job files with their names.
+    /// Makes jobs of the options of one job, or of the texts of job files with their names.
     #[new]
     fn new(py: Python<'_>, options: Options, files: Vec<(String, String)>) -> PyResult<Jobs> {
         let parse = || {
@@ -82,12 +82,12 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// The options as pairs of words.
+    /// Returns the options as pairs of words.
     pub fn given(&self) -> Vec<(&str, &str)> {
         self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// The jobs, with more options for one that is not in a file, and the usual defaults for what is left unsaid.
+    /// Returns the jobs, with more options for one that is not in a file, and the usual defaults for omitted options.
     ///
     /// # Errors
     /// Everything that is wrong with options and traces.
@@ -99,7 +99,7 @@ impl Jobs {
         Written::new([fio::from_flags(&with_defaults(&given))?], trace)
     }
 
-    /// The same, where nothing else ends the job after so many requests of each thread.
+    /// Returns the jobs, each ending after this many requests of each thread unless another option ends it.
     ///
     /// # Errors
     /// As [`Jobs::written`].

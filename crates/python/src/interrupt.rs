@@ -10,13 +10,13 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use pyo3::prelude::*;
 
-/// Time between two looks for signals.
+/// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
-/// Events between two looks at whether to stop: some 10 ms of work.
+/// Number of events between two checks for a request to stop: some 10 ms of work.
 pub(crate) const EVENTS: u64 = 1 << 17;
 
-/// Do work beside the interpreter, which meanwhile runs other threads, until it is done or a signal raises an exception.
-/// The work is then asked to stop, and waited for.
+/// Runs work without the interpreter's lock until it is done or a signal raises an exception. After an exception the
+/// work is asked to stop, and waited for.
 ///
 /// # Errors
 /// What a signal handler has raised: `KeyboardInterrupt`, mostly.
@@ -27,7 +27,7 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBo
             let (done, over) = mpsc::channel::<()>();
             let stopped = &stopped;
             let worker = scope.spawn(move || {
-                // Dropped at the end, whatever the end is.
+                // Dropped at the end, also of a panic.
                 let _done = done;
                 work(stopped)
             });
@@ -44,7 +44,7 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBo
     })
 }
 
-/// What a simulation gives that is run to its end, or until it is asked to stop.
+/// Returns the outcome of a simulation that runs to its end, or until it is asked to stop.
 pub(crate) fn outcome(mut simulation: Simulation, stopped: &AtomicBool) -> Outcome {
     while !stopped.load(Ordering::Relaxed) && simulation.step(EVENTS) {}
     simulation.outcome()

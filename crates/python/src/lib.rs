@@ -1,8 +1,8 @@
-//! The part of the Python package that is not Python: text in, text and numbers out.
+//! Native part of the Python package: text in, text and numbers out.
 //!
-//! Python values become the texts that the program takes (`link.lanes=8`, `iodepth=4`), and results leave as the very
-//! documents that the program prints, so that no figure has two ways to come about. What is pleasant about the package
-//! stands in `python/phaselink`. Nothing holds the interpreter while it simulates.
+//! Python values become the texts that the program accepts (`link.lanes=8`, `iodepth=4`), and results leave as the
+//! documents that the program prints, so that each figure is computed in one way only. The Python interface is in
+//! `python/phaselink`. No simulation holds the interpreter's lock.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod arrow;
@@ -23,7 +23,7 @@ mod serve;
 mod sweep;
 mod trace;
 
-/// The module `phaselink._native`.
+/// Module `phaselink._native`.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]

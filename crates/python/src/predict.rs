@@ -9,7 +9,7 @@ use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
 
-/// The document that `phaselink predict --json` prints of a drive, and the text for people.
+/// Returns the document that `phaselink predict --json` prints of a drive, and the text for people.
 ///
 /// # Errors
 /// Everything that keeps the jobs from the drive.

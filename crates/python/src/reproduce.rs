@@ -11,13 +11,14 @@ use rayon::prelude::*;
 use crate::input;
 use crate::interrupt::{interruptible, outcome};
 
-/// The names of all papers.
+/// Returns the names of all papers.
 #[pyfunction]
 pub(crate) fn papers() -> Vec<&'static str> {
     shipped::all().map(|paper| paper.name).collect()
 }
 
-/// Run the experiments of some papers, on all processors, and give the document that `phaselink reproduce --json` prints.
+/// Runs the experiments of some papers, on all processors, and returns the document that `phaselink reproduce --json`
+/// prints.
 ///
 /// # Errors
 /// Names that no paper has; what a signal handler raises.

@@ -1,5 +1,5 @@
-//! Single requests of a run as a stream of Arrow's: batches are made as they are asked for, so that a writer of files never has
-//! the whole table beside what was kept.
+//! Single requests of a run as an Arrow stream: batches are made on demand, so that writing a file never needs the
+//! whole table beside the kept requests.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// Requests of a batch.
+/// Number of requests in a batch.
 const BATCH: usize = 1 << 14;
 
-/// The requests that a run was asked to keep.
+/// Requests that a run has kept.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Clone, Debug)]
 pub struct Requests(Arc<Table>);
@@ -37,19 +37,19 @@ impl Requests {
         self.0.requests.kept().len()
     }
 
-    /// Requests that came after the last that was kept.
+    /// Returns the number of requests after the last that was kept.
     #[getter]
     fn left_out(&self) -> u64 {
         self.0.requests.left_out()
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     fn columns(&self) -> PyResult<Vec<String>> {
         let schema = self.0.batch(0).map_err(refused)?.schema();
         Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
     }
 
-    /// An `ArrowArrayStream` in a capsule that releases it if nobody takes it.
+    /// Returns an `ArrowArrayStream` in a capsule that releases it if it is not consumed.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = self.0.clone().batches().map_err(refused)?;
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(batches), c"arrow_array_stream")
@@ -68,7 +68,7 @@ impl Requests {
     }
 }
 
-/// The column of a stage: `stage.system_call_ns`.
+/// Returns the column of a stage: `stage.system_call_ns`.
 fn column(stage: &str) -> String {
     format!("stage.{}_ns", stage.replace([' ', '-'], "_"))
 }
@@ -78,7 +78,7 @@ fn refused(error: ArrowError) -> PyErr {
 }
 
 impl Table {
-    /// All batches, each made when it is its turn; an empty one if there is no request, for its schema.
+    /// Returns all batches, each made on demand; one empty batch, for its schema, if there is no request.
     fn batches(self: Arc<Table>) -> Result<Box<dyn RecordBatchReader + Send>, ArrowError> {
         let schema = self.batch(0)?.schema();
         let count = self.requests.kept().len().div_ceil(BATCH).max(1);

@@ -1,4 +1,4 @@
-//! One drive under one workload.
+//! Runs of one drive under one workload.
 
 use std::sync::OnceLock;
 
@@ -23,25 +23,25 @@ use crate::input::{self, Jobs};
 use crate::interrupt::{EVENTS, interruptible};
 use crate::requests::Requests;
 
-/// Advances of a measurement between two looks for signals.
+/// Number of steps of a measurement between two checks for signals.
 const LOOKS: usize = 64;
 
-/// What a run gave.
+/// Result of a run.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Result {
     drive: Py<Drive>,
     outcome: Outcome,
     figures: OnceLock<Figures>,
-    /// How well mean and p99 are known, and how well they were to be.
+    /// Reached and requested precision of mean and p99.
     measured: Option<(Measurement, f64)>,
-    /// What the constants that nobody knows leave of the figures, if that was asked for.
+    /// Prediction intervals of the figures from uncertain constants, if they were requested.
     doubted: Option<Doubted>,
     /// Single requests, if they were to be kept.
     requests: Option<Requests>,
 }
 
-/// Simulate jobs on a drive.
+/// Simulates jobs on a drive.
 ///
 /// # Errors
 /// Everything that keeps the jobs from the drive; what a signal handler raises; a read that returned what it may not.
@@ -92,7 +92,7 @@ pub(crate) fn run(
     Ok(Result { drive, outcome, figures: OnceLock::new(), measured, doubted, requests })
 }
 
-/// Run to the end, or to the precision that is asked for.
+/// Runs to the end, or to the requested precision.
 fn finish(py: Python<'_>, simulation: &mut Simulation, precision: Option<f64>) -> PyResult<Option<(Measurement, f64)>> {
     let Some(share) = precision else {
         while py.detach(|| simulation.step(EVENTS)) {
@@ -109,17 +109,17 @@ fn finish(py: Python<'_>, simulation: &mut Simulation, precision: Option<f64>) -
 
 #[pymethods]
 impl Result {
-    /// The document that `phaselink run --json` prints.
+    /// Returns the document that `phaselink run --json` prints.
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| self.document().to_string())
     }
 
-    /// The single requests that were kept, if any were to be.
+    /// Returns the single requests that were kept, if any were to be.
     fn requests(&self) -> Option<Requests> {
         self.requests.clone()
     }
 
-    /// A figure of all requests together; the names are those of a sweep's columns.
+    /// Returns a figure of all requests together; the names are those of a sweep's columns.
     fn figure(&self, name: &str) -> PyResult<Option<f64>> {
         let figure = results::find(name).ok_or_else(|| PyKeyError::new_err(String::from(name)))?;
         Ok(self.figures.get_or_init(|| Figures::of(&self.outcome)).get(figure))
@@ -150,7 +150,7 @@ impl Result {
         self.outcome.events
     }
 
-    /// Where the time of requests goes: job, direction, stage and mean in ns, summing up to the mean latency of each.
+    /// Returns the mean time in ns of each job, direction and stage; the stages of a direction sum to its mean latency.
     fn stages(&self) -> Vec<(&str, &'static str, &str, f64)> {
         let mut stages = Vec::new();
         for job in &self.outcome.jobs {
@@ -163,8 +163,9 @@ impl Result {
         stages
     }
 
-    /// The distribution of latencies: the longest of each class in ns, and how many it holds; float64 and uint64 in the
-    /// machine's order. `kind` is total, submission or completion, `direction` read, write or nothing for both.
+    /// Returns the distribution of latencies: the longest of each class in ns, and its number of requests; float64 and
+    /// uint64 in the machine's byte order. `kind` is total, submission or completion, `direction` read, write or
+    /// nothing for both.
     fn histogram(&self, kind: &str, direction: Option<&str>) -> PyResult<(Vec<u8>, Vec<u8>)> {
         let latency = self.latency(kind, direction)?;
         let (spans, counts): (Vec<_>, Vec<_>) = latency.classes().unzip();
@@ -172,24 +173,24 @@ impl Result {
         Ok((ns, counts.into_iter().flat_map(u64::to_ne_bytes).collect()))
     }
 
-    /// The latency in ns that so many per cent do not exceed; none if no request lies beyond.
+    /// Returns the latency in ns that this percentage of requests does not exceed; none if no request lies beyond.
     fn percentile(&self, percent: f64, kind: &str, direction: Option<&str>) -> PyResult<Option<f64>> {
         Ok(self.latency(kind, direction)?.known_percentile(percent).map(Span::as_ns))
     }
 
-    /// The tables that `phaselink run` prints.
+    /// Returns the tables that `phaselink run` prints.
     fn summary(&self) -> String {
         report::summary(&self.outcome)
     }
 
-    /// The page that `phaselink run --report` writes.
+    /// Returns the page that `phaselink run --report` writes.
     fn html(&self) -> String {
         report::html(&report::html::Run::new(&self.outcome, &self.drive.get().resolved()))
     }
 }
 
 impl Result {
-    /// Latencies of one kind, of reads, writes or both.
+    /// Returns the latencies of one kind, of reads, writes or both.
     fn latency(&self, kind: &str, direction: Option<&str>) -> PyResult<Latency> {
         if !matches!(direction, None | Some("read" | "write")) {
             return Err(PyValueError::new_err("a direction is \"read\", \"write\" or None"));

@@ -1,4 +1,4 @@
-//! A drive served by this process, from threads that hold no interpreter.
+//! Drive served by this process, from threads that do not hold the interpreter's lock.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,28 +20,28 @@ use pyo3::prelude::*;
 use crate::drive::Drive;
 use crate::input;
 
-/// Ways to wait, by the words that the program takes.
+/// Ways to wait, by the words that the program accepts.
 const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::Block)];
 
-/// A served drive.
+/// Served drive.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Server {
     drive: Py<Drive>,
     addresses: Vec<String>,
     stop: Arc<Stop>,
-    /// Until it has been stopped.
+    /// Running server, until it is stopped.
     running: Mutex<Option<Running>>,
 }
 
-/// A server and the thread that runs it. The store and the sockets go with it.
+/// Server and the thread that runs it. Dropping it closes the store and the sockets.
 #[derive(Debug)]
 struct Running {
     server: Arc<server::Server>,
     thread: JoinHandle<io::Result<Summary>>,
 }
 
-/// How a drive is served.
+/// Options of a server.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 struct Options {
@@ -55,10 +55,10 @@ struct Options {
 
 #[pymethods]
 impl Server {
-    /// Bind and begin to serve; clients find the drive when this returns.
+    /// Binds the addresses and starts to serve; clients find the drive when this returns.
     ///
     /// # Errors
-    /// Everything that keeps the drive from its addresses.
+    /// Every reason why the drive cannot be served at its addresses.
     #[new]
     fn new(py: Python<'_>, drive: Py<Drive>, options: Options) -> PyResult<Server> {
         let described = drive.get();
@@ -77,22 +77,23 @@ impl Server {
         })
     }
 
-    /// Where clients find the drive.
+    /// Returns the addresses at which clients find the drive.
     fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
     }
 
-    /// Whether clients are served: not after [`Server::stop`], nor where a front-end could not go on.
+    /// True if clients are served; false after [`Server::stop`], and once a front-end has failed.
     fn is_running(&self) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().is_some_and(|running| !running.thread.is_finished())
     }
 
-    /// Stop, wait until everything acknowledged is in the store, and give the document that `phaselink serve --json` prints,
-    /// without its time of day, and the tables. A lag beyond `tolerance_us` at the 99th percentile is no result.
+    /// Stops, waits until everything acknowledged is in the store, and returns the document that `phaselink serve
+    /// --json` prints, without its time of day, and the tables. A lag beyond `tolerance_us` at the 99th percentile
+    /// invalidates the result.
     ///
     /// # Errors
-    /// Of a front-end that could not go on, or of the disk; if it has been stopped before.
+    /// If a front-end or the disk has failed, or the server has been stopped before.
     fn stop(&self, py: Python<'_>, tolerance_us: f64) -> PyResult<(String, String)> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Running { server, thread } =
@@ -131,13 +132,13 @@ fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
 }
 
 impl Drop for Server {
-    /// Nobody can stop it any more.
+    /// Stops the server, as no reference to it is left.
     fn drop(&mut self) {
         self.stop.request();
     }
 }
 
-/// Everything opened and bound, nothing served yet.
+/// Opens and binds everything; nothing is served yet.
 fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let drive = drive.0.drive();
     let asked = asked(&options.fronts)?;

@@ -1,4 +1,4 @@
-//! Plans of many runs: points by number, rows as lines that other processes and files take.
+//! Plans of many runs: points by number, rows as lines that other processes and files accept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,20 +15,20 @@ use rayon::prelude::*;
 use crate::input;
 use crate::interrupt::{interruptible, outcome};
 
-/// A plan with the files that it names.
+/// Plan with the files that it names.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Plan(Sweep);
 
-/// A drive that a plan names: what it is called there, the file to tell in messages, and its text.
+/// Drive that a plan names: its name there, the file to name in messages, and its text.
 type Named = (String, String, String);
 
-/// The points that can run, each with its hash, and what keeps the others from it.
+/// Valid points, each with its hash, and the problems of the others.
 type Checked = (Vec<(usize, String)>, Vec<String>);
 
 #[pymethods]
 impl Plan {
-    /// Read a plan; paths in it count from `folder`, and `drives` are at hand already.
+    /// Reads a plan; its paths count from `folder`, and `drives` need no file.
     #[new]
     fn new(
         py: Python<'_>,
@@ -50,21 +50,21 @@ impl Plan {
         py.detach(read).map(Plan).map_err(|problems| input::error(py, &problems))
     }
 
-    /// The drive files of the plan: what each is called in it, the file to tell in messages, and the text.
+    /// Returns the drive files of the plan: the name of each there, the file to name in messages, and the text.
     fn drives(&self) -> Vec<(&str, &str, &str)> {
         let drives = self.0.files().drives.iter();
         drives.map(|(name, (file, text))| (name.as_str(), file.as_str(), text.as_str())).collect()
     }
 
-    /// Points of the plan.
+    /// Returns the number of points of the plan.
     fn points(&self) -> usize {
         self.0.plan().points()
     }
 
-    /// The points that can run, each with its hash, and what keeps the others from it.
+    /// Returns the valid points, each with its hash, and the problems of the others.
     ///
     /// # Errors
-    /// What keeps any from it, unless they are to be skipped and one is left.
+    /// The problems of any point, unless such points are to be skipped and one is left.
     fn check(&self, py: Python<'_>, skip_invalid: bool) -> PyResult<Checked> {
         let plan = self.0.plan();
         let checked: Vec<_> = interruptible(py, |_| {
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// Run some points, on all processors or on this thread alone, and give a line for each: what a state file keeps.
+    /// Runs some points, on all processors or on this thread alone, and returns a line of the state file for each.
     ///
     /// # Errors
     /// What keeps a point from running; what a signal handler raises.
@@ -109,10 +109,10 @@ impl Plan {
         ran.map_err(|problems| input::error(py, &problems))
     }
 
-    /// The rows of these points, in the order given.
+    /// Returns the rows of these points, in the order given.
     ///
     /// # Errors
-    /// A line that is none.
+    /// If a line is malformed.
     fn rows(slf: Py<Self>, points: Vec<usize>, lines: Vec<String>) -> PyResult<Rows> {
         let row = |(point, line): (usize, &String)| {
             let (hash, figures) = state::parse_line(line.trim_end())?;
@@ -123,7 +123,7 @@ impl Plan {
     }
 }
 
-/// The line of a point that is run to its end.
+/// Returns the line of a point that runs to its end.
 fn line(resolver: &mut Resolver, point: usize, stopped: &AtomicBool) -> Result<String, Problems> {
     if stopped.load(Ordering::Relaxed) {
         return Ok(String::new());
@@ -143,7 +143,7 @@ pub struct Rows {
 
 #[pymethods]
 impl Rows {
-    /// The document that `phaselink sweep --json` prints.
+    /// Returns the document that `phaselink sweep --json` prints.
     fn json(&self) -> String {
         text::json(self.plan.get().0.plan(), &self.each())
     }
@@ -160,7 +160,7 @@ impl Rows {
         text::heading(self.plan.get().0.plan(), self.rows.len())
     }
 
-    /// Every row's value of a figure: float64 in the machine's order, NaN where it is unknown.
+    /// Returns every row's value of a figure: float64 in the machine's byte order, NaN where it is unknown.
     fn column(&self, place: usize) -> PyResult<Vec<u8>> {
         let figure = FIGURES.get(place).ok_or_else(|| PyValueError::new_err("no such figure"))?;
         let values = self.rows.iter().map(|(_, _, figures)| figures.get(figure).unwrap_or(f64::NAN));
@@ -195,7 +195,7 @@ pub(crate) fn is_run(line: &str) -> bool {
     state::parse_line(line).is_some()
 }
 
-/// Name, heading and explanation of each figure, in the order in which rows keep them.
+/// Returns name, heading and explanation of each figure, in the order in which rows keep them.
 #[pyfunction]
 pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
     FIGURES.iter().map(|figure| (figure.name, figure.heading, figure.about)).collect()

@@ -1,4 +1,4 @@
-//! Every step of single requests.
+//! Recorded steps of single requests.
 
 use phaselink_core::ledger::trace::{Record, Step};
 use phaselink_core::stream::{self, RequestStream};
@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use crate::drive::Drive;
 use crate::input;
 
-/// The steps of a stream of requests.
+/// Steps of a stream of requests.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub struct Steps(stream::Steps);
 
-/// Record some requests out of a stream of equal ones.
+/// Records some requests out of a stream of equal ones.
 ///
 /// # Errors
 /// Everything that keeps the requests from the drive.
@@ -33,7 +33,7 @@ pub(crate) fn trace(
     recorded.map(Steps).map_err(|problems| input::error(py, &problems))
 }
 
-/// A step: request, beginning and end in ns, who does it, what it is, packets and bytes on the wire.
+/// Step: request, begin and end in ns, actor, activity, packets and bytes on the wire.
 type Row<'a> = (Option<u64>, f64, f64, &'static str, &'a str, Option<u32>, Option<u32>);
 
 #[pymethods]
@@ -46,7 +46,7 @@ impl Steps {
         self.0.perfetto()
     }
 
-    /// The steps of the first request, in their order.
+    /// Returns the steps of the first request, in their order.
     fn rows(slf: &Bound<'_, Self>) -> PyResult<Vec<Py<PyAny>>> {
         let (first, py) = (slf.get().0.first(), slf.py());
         let rows = first.in_order().into_iter().map(|record| Ok(row(record).into_pyobject(py)?.into_any().unbind()));

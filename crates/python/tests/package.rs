@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo leaves what tests are built from.
+/// Folder in which cargo leaves the files that tests are built from.
 fn built() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     test.parent().expect("it stands in a folder").to_path_buf()

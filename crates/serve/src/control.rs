@@ -11,8 +11,8 @@
 //!   < {"problems":["control: faults.action is \"eror\", did you mean error?; allowed: …"]}
 //! ```
 //!
-//! Each line is answered by one, in order. [`Conversation`] is that without a socket: any bytes have an answer, and none
-//! takes more memory than a line and an answer.
+//! Each line gets one response, in order. [`Conversation`] is the protocol without a socket: any bytes have a response,
+//! and none takes more memory than a line and a response.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -29,15 +29,15 @@ use crate::device::Device;
 use crate::device::faults::Faults;
 use crate::front::bind_unix;
 
-/// Bytes of a line at most.
+/// Most bytes of a line.
 pub const LINE_BYTES_MAX: usize = 4096;
-/// Clients at a time; one more takes the place of the one that came first.
+/// Most clients at a time; one more replaces the oldest.
 pub const CLIENTS_MAX: usize = 8;
-/// What stands for a file where the problems of a line are told.
+/// Name that stands for a file where the problems of a line are reported.
 const PLACE: &str = "control";
 const VERBS: &str = "add RULE, list, clear or clear NUMBER";
 
-/// The socket, which goes with its name when this does. Only the account that serves may connect.
+/// Listening control socket. Its file is removed when the value is dropped. Only the account that serves may connect.
 #[derive(Debug)]
 pub struct ControlSocket {
     listener: UnixListener,
@@ -45,10 +45,10 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Wait for clients at `path`.
+    /// Listens for clients at `path`.
     ///
     /// # Errors
-    /// If it is taken, or there can be no socket.
+    /// If the path is taken, or no socket can be created there.
     pub fn bind(path: &Path) -> Result<ControlSocket, Problem> {
         let bound = bind_unix(path).and_then(|listener| {
             fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -60,7 +60,7 @@ impl ControlSocket {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -68,12 +68,12 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // A name that somebody has removed already is as good as removed.
+        // A file that has been removed already needs no removal.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Answer every line until the device is told to stop. A client that does not take its answers is let go.
+/// Responds to every line until the device is told to stop. A client that does not read its responses is disconnected.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
@@ -99,17 +99,17 @@ pub fn serve(socket: &ControlSocket, device: &Device) -> io::Result<()> {
     Ok(())
 }
 
-/// A client.
+/// Connected client of the control socket.
 struct Client {
     stream: UnixStream,
     conversation: Conversation,
 }
 
 impl Client {
-    /// Answer what has come.
+    /// Responds to the lines that have arrived.
     ///
     /// # Errors
-    /// If the client has gone, or does not take its answers.
+    /// If the client has disconnected, or does not read its responses.
     fn go_on(&mut self, device: &Device) -> io::Result<()> {
         let mut bytes = [0; LINE_BYTES_MAX];
         let count = match self.stream.read(&mut bytes) {
@@ -125,21 +125,21 @@ impl Client {
     }
 }
 
-/// What a client has said and has not been answered.
+/// Bytes of a client that have not been processed yet.
 #[derive(Debug, Default)]
 pub struct Conversation {
     heard: Vec<u8>,
-    /// A line was too long: nobody knows where the next one begins.
+    /// True after a line that is too long, as the start of the next one is unknown.
     is_over: bool,
 }
 
 impl Conversation {
-    /// Bytes have come. All lines before have been answered.
+    /// Adds bytes that have arrived. All lines before have been processed.
     pub fn hear(&mut self, bytes: &[u8]) {
         self.heard.extend(bytes);
     }
 
-    /// The answer to the next line; none until one is whole.
+    /// Returns the response to the next line, or none until a line is complete.
     pub fn answer(&mut self, drive: &Drive, faults: &Faults) -> Option<Value> {
         if self.is_over {
             return None;
@@ -165,7 +165,7 @@ impl Conversation {
         json!({ "problems": [format!("{PLACE}: a line has more than {LINE_BYTES_MAX} bytes")] })
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of bytes that are kept.
     pub fn kept_bytes(&self) -> usize {
         self.heard.len()
     }
@@ -175,7 +175,7 @@ fn wrong(found: impl Into<String>) -> Problems {
     Problem::new(PLACE, None, found, VERBS).into()
 }
 
-/// Do what a line asks for.
+/// Executes the command of a line.
 fn obey(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (verb, rest.trim()) {

@@ -1,8 +1,8 @@
-//! The simulator for whoever can run WebAssembly: a question as JSON goes in, an answer as JSON comes out.
+//! Simulator for hosts of WebAssembly: a question as JSON goes in, an answer as JSON comes out.
 //!
-//! Memory is passed without a pointer that anybody has to trust: the caller asks for room with [`room`], writes the
-//! question there, calls [`ask`], and reads as many bytes as it returned from [`answer`] on. What may be asked is in
-//! [`phaselink_core::ask`]; an answer is `{"answer": ...}` or `{"problems": [...], "text": "..."}`.
+//! No pointer of the caller is trusted: the caller asks for room with [`room`], writes the question there, calls
+//! [`ask`], and reads as many bytes as it returned from [`answer`] on. [`phaselink_core::ask`] defines the questions;
+//! an answer is `{"answer": ...}` or `{"problems": [...], "text": "..."}`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 static QUESTION: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 static ANSWER: Mutex<String> = Mutex::new(String::new());
 
-/// What stands there, even if a question before this one ended in a panic.
+/// Returns the value of a mutex, even if an earlier question has ended in a panic.
 fn locked<T>(place: &'static Mutex<T>) -> MutexGuard<'static, T> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Room for a question of so many bytes; valid until the next call of anything here.
+/// Returns room for a question of this many bytes; valid until the next call of any function here.
 #[unsafe(no_mangle)]
 pub extern "C" fn room(bytes: usize) -> *mut u8 {
     let mut question = locked(&QUESTION);
@@ -24,9 +24,9 @@ pub extern "C" fn room(bytes: usize) -> *mut u8 {
     question.as_mut_ptr()
 }
 
-/// Answer the question. Returns the length of the answer in bytes.
+/// Answers the question. Returns the length of the answer in bytes.
 ///
-/// After a trap the answer is the message of the panic, `length` bytes long, and the module is to be loaded anew.
+/// After a trap the answer is the message of the panic, `length` bytes long, and the module must be loaded again.
 #[unsafe(no_mangle)]
 pub extern "C" fn ask() -> usize {
     static HOOK: Once = Once::new();
@@ -37,13 +37,13 @@ pub extern "C" fn ask() -> usize {
     length()
 }
 
-/// Where the answer begins; valid until the next call of [`ask`].
+/// Returns the address of the answer; valid until the next call of [`ask`].
 #[unsafe(no_mangle)]
 pub extern "C" fn answer() -> *const u8 {
     locked(&ANSWER).as_ptr()
 }
 
-/// How many bytes the answer has.
+/// Returns the length of the answer in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn length() -> usize {
     locked(&ANSWER).len()

@@ -1,4 +1,4 @@
-//! What comes through the socket at which faults are added and cleared.
+//! Targets that read from the socket at which faults are added and cleared.
 
 use phaselink_core::drive::Drive;
 use phaselink_serve::control::{Conversation, LINE_BYTES_MAX};
@@ -6,8 +6,8 @@ use phaselink_serve::device::faults::{FaultScope, Faults, RULES_MAX};
 
 use crate::Target;
 
-/// Each line has an answer, rules are no more than there may be, and nothing that has come is kept for long. The first byte
-/// says in which pieces the rest comes.
+/// Checks that each line has a response, that there are no more rules than allowed, and that no input is kept for long.
+/// The first byte determines the pieces in which the rest arrives.
 pub(super) const CONTROL: Target = Target { name: "control", run, seeds };
 
 fn run(input: &[u8]) {

@@ -1,4 +1,4 @@
-//! Recordings of what an application has written, and names of images.
+//! Targets that read recordings of an application's writes, and names of images.
 
 use phaselink_serve::crash::format::{decode, encode};
 use phaselink_serve::crash::sample::images;
@@ -11,13 +11,13 @@ use phaselink_serve::device::recording::{
 use super::text;
 use crate::Target;
 
-/// Drives that are laid out in memory here.
+/// Largest drive in bytes that is laid out in memory here.
 const CAPACITY_BYTES_MAX: u64 = 1 << 20;
 
-/// A recording whose checksum is made right, since no chance would: it is refused, or reads back and has images.
+/// Checks that a recording with a correct checksum is refused, or reads back and has images.
 pub(super) const RECORDING: Target = Target { name: "crash-recording", run: recording, seeds };
 
-/// A name is refused, or that of an image that power may leave behind and that has this name again.
+/// Checks that a name is refused, or is that of an image that power may leave and that has this name again.
 pub(super) const IMAGE: Target = Target { name: "crash-image", run: image, seeds: names };
 
 fn recording(input: &[u8]) {
@@ -48,7 +48,7 @@ fn image(input: &[u8]) {
     assert_eq!(Image::parse(&name, &recording, &timeline).as_ref(), Ok(&image), "{name}");
 }
 
-/// Two writes, one of them durable, a flush, a trim, and a torn write that nobody has answered.
+/// Returns a recording of two writes, one of them durable, a flush, a trim, and a torn write that has not completed.
 fn example() -> Recording {
     let request = |kind, block: u64, blocks: u32, durable| RecordedRequest {
         kind,

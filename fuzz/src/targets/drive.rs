@@ -1,4 +1,4 @@
-//! Drive files, and runs of what is accepted.
+//! Targets that read drive files, and run the accepted ones.
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
@@ -9,13 +9,13 @@ use phaselink_core::workload::fio;
 use super::text;
 use crate::Target;
 
-/// Any text is a drive or refused; a drive reads back from its own description.
+/// Checks that any text is a drive or refused, and that a drive reads back from its own description.
 pub(super) const FILE: Target = Target { name: "drive", run: file, seeds };
 
-/// A drive that is accepted runs: a few requests of a mixed job, or the reason why not.
+/// Checks that an accepted drive runs a few requests of a mixed job, or says why not.
 pub(super) const RUN: Target = Target { name: "drive-run", run, seeds };
 
-/// Events of one run: some hundred requests of most drives.
+/// Number of events of one run: some hundred requests of most drives.
 const EVENTS: u64 = 20_000;
 
 const JOB: &str = "[mixed]\nrw=randrw\nbs=4k\niodepth=4\nnumjobs=2\nnumber_ios=20\n";

@@ -1,4 +1,4 @@
-//! fio job files.
+//! Targets that read fio job files.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use phaselink_core::workload::{Generator, fio, trace};
 use super::text;
 use crate::Target;
 
-/// Any text is a job file or refused; a job that fits a drive asks for nothing beyond it.
+/// Checks that any text is a job file or refused, and that a job that fits a drive asks for nothing beyond it.
 pub(super) const FILE: Target = Target { name: "job", run: file, seeds };
 
 const LIMITS: Limits = Limits {
@@ -23,7 +23,7 @@ const LIMITS: Limits = Limits {
     ..Limits::new(1 << 30, 512)
 };
 const IOLOG: &str = "fio version 3 iolog\n0 d add\n0 d open\n5 d read 0 4096\n9 d write 4096 8192\n9 d close\n";
-/// Requests that are looked at of each job.
+/// Number of requests of each job that are checked.
 const REQUESTS: usize = 50;
 
 fn file(input: &[u8]) {

@@ -1,4 +1,4 @@
-//! The targets, one file each.
+//! All targets, one file each.
 
 mod control;
 mod crash;
@@ -17,7 +17,7 @@ mod word;
 
 use crate::Target;
 
-/// All of them.
+/// List of all targets.
 pub const ALL: &[Target] = &[
     nbd::SESSION,
     nbd::HANDSHAKE,
@@ -42,12 +42,13 @@ pub const ALL: &[Target] = &[
     word::WORD,
 ];
 
-/// The target of this name.
+/// Returns the target of this name.
 pub fn find(name: &str) -> Option<&'static Target> {
     ALL.iter().find(|target| target.name == name)
 }
 
-/// Text as a file may hold it: what is no UTF-8 is replaced, as programs refuse it before any reader sees it.
+/// Returns the text that a file may hold: bytes that are not UTF-8 are replaced, as programs refuse them before any
+/// reader sees them.
 fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(input)
 }

@@ -1,4 +1,4 @@
-//! What an NBD client sends, from the greeting to its last request.
+//! Targets that read the messages of an NBD client, from the greeting to its last request.
 
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::{Command, Export};
@@ -10,11 +10,11 @@ use crate::script::Script;
 
 const CAPACITY_BYTES: u64 = 64 << 10;
 
-/// Requests of a client whose handshake is over: structured replies, if the first byte is odd. The second byte is how
-/// much comes in one piece.
+/// Checks the requests of a client after its handshake: with structured replies, if the first byte is odd. The second
+/// byte is the size of the pieces that arrive.
 pub(super) const SESSION: Target = Target { name: "nbd-session", run: session, seeds: sessions };
 
-/// The same from the first byte of the connection on.
+/// Checks a connection from its first byte on.
 pub(super) const HANDSHAKE: Target = Target { name: "nbd-handshake", run: handshake, seeds: handshakes };
 
 fn session(input: &[u8]) {
@@ -33,7 +33,7 @@ fn handshake(input: &[u8]) {
     Peer::new().receive(script.bytes(usize::MAX), piece_bytes);
 }
 
-/// The server's side of one connection, and what its bytes ought to be.
+/// Server's side of one connection, and the bytes that it should send.
 struct Peer {
     session: Session,
     export: Export,
@@ -49,7 +49,7 @@ impl Peer {
         Peer { session: Session::begin(), export, store, expected: vec![0; CAPACITY_BYTES as usize] }
     }
 
-    /// Bytes come, a piece at a time.
+    /// Receives bytes, a piece at a time.
     fn receive(&mut self, bytes: &[u8], piece_bytes: usize) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.session.is_closed() {
@@ -100,7 +100,7 @@ fn option(number: u32, data: &[u8]) -> Vec<u8> {
     [&head.concat(), data].concat()
 }
 
-/// All that a client says before its first request.
+/// Returns all bytes that a client sends before its first request.
 fn greeting(is_structured: bool) -> Vec<u8> {
     let mut bytes = 3u32.to_be_bytes().to_vec();
     if is_structured {

@@ -1,4 +1,5 @@
-//! What a host does to the NVMe controller: registers, doorbells, commands, and its memory under the controller's hands.
+//! Targets that act as the host of the NVMe controller: registers, doorbells, commands, and changes to the memory that
+//! the controller reads.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -13,10 +14,10 @@ use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, Next
 use crate::Target;
 use crate::script::Script;
 
-/// Steps of a host and of whoever drives the controller, behind a fair start with one queue pair.
+/// Checks the steps of a host and of the controller's caller, after a correct start with one queue pair.
 pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts };
 
-/// Admin commands, 64 bytes each.
+/// Checks admin commands of 64 bytes each.
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
@@ -31,7 +32,7 @@ const LIMITS: Limits = Limits {
 };
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;
-/// Where a fair driver has its queues; the rest of the memory is for lists and data.
+/// Addresses of a correct driver's queues; the rest of the memory is for lists and data.
 const ADMIN_QUEUE: u64 = PAGE;
 const ADMIN_ANSWERS: u64 = 2 * PAGE;
 const QUEUE: u64 = 3 * PAGE;
@@ -68,19 +69,19 @@ fn administer(input: &[u8]) {
     bench.start_again();
 }
 
-/// A host with its driver, and the controller.
+/// Host with its driver, and the controller.
 struct Bench {
     machine: ArrayHost,
     controller: Controller,
     store: Store,
     space: Vec<u8>,
     commands: VecDeque<Command>,
-    /// Those that wait for the disk.
+    /// Commands that wait for the disk.
     unsaved: VecDeque<Command>,
 }
 
 impl Bench {
-    /// An enabled controller with one queue pair.
+    /// Returns an enabled controller with one queue pair.
     fn new() -> Bench {
         let mut bench = Bench {
             machine: ArrayHost::new(MEMORY_BYTES, &LIMITS),
@@ -115,7 +116,7 @@ impl Bench {
         assert_eq!(status, [1, 0, 0, 0], "a fair start is answered by a controller that is ready");
     }
 
-    /// Whatever has happened, a controller that is reset is a new one.
+    /// Resets the controller, which must then be as new, regardless of its history.
     fn start_again(&mut self) {
         self.commands.clear();
         self.unsaved.clear();
@@ -128,7 +129,7 @@ impl Bench {
         assert_eq!((answer.command_id, answer.status.kind(), answer.phase), (7, Status::SUCCESS, true));
     }
 
-    /// Put a command where a fair driver would, by the doorbell as it stands.
+    /// Writes a command where a correct driver would, after the doorbell's present value.
     fn submit(&mut self, queue: u16, bytes: &[u8; 64]) {
         let ring = if queue == 0 { ADMIN_QUEUE } else { QUEUE };
         let tail = self.machine.doorbells[usize::from(queue)].0 % ENTRIES;
@@ -137,11 +138,11 @@ impl Bench {
         self.machine.doorbells[usize::from(queue)].0 = (tail + 1) % ENTRIES;
     }
 
-    /// Find what has been rung for; the commands are kept.
+    /// Takes the commands announced by doorbells and keeps them.
     fn work(&mut self) {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
-            // A host that rings while it is looked at is looked at again later.
+            // A host that writes doorbells during the poll is polled again later.
             for _ in 0..2 * ENTRIES {
                 match self.controller.next_command(queue, &mut self.machine) {
                     NextCommand::None => break,
@@ -161,7 +162,7 @@ impl Bench {
         self.commands.push_back(command);
     }
 
-    /// The disk has kept one, or has failed.
+    /// Completes one command's wait for the disk, or fails it.
     fn commit(&mut self, script: &mut Script<'_>) {
         let fails = script.byte() == 0;
         let Some(command) = self.unsaved.pop_front() else { return };
@@ -178,7 +179,7 @@ impl Bench {
         }
     }
 
-    /// One step, as the script says.
+    /// Runs one step that the script chooses.
     fn step(&mut self, script: &mut Script<'_>) {
         match script.byte() % 11 {
             0 => {
@@ -206,7 +207,7 @@ impl Bench {
             6 => self.execute(),
             7 => drop(self.controller.request_doorbells(&mut self.machine)),
             8 => {
-                // The answers have been read: there is room for more.
+                // The completions have been read: there is room for more.
                 for pair in &mut self.machine.doorbells[..2] {
                     pair.1 = (pair.1 + 1) % ENTRIES;
                 }
@@ -218,7 +219,7 @@ impl Bench {
         assert_eq!(unknown, None, "no such vector");
     }
 
-    /// Any word of memory: a list, a queue, shadow doorbells.
+    /// Overwrites any word of memory: a list, a queue, shadow doorbells.
     fn scribble(&mut self, script: &mut Script<'_>) {
         let at = script.number(2) as usize * 8 % MEMORY_BYTES;
         let word = if script.byte().is_multiple_of(2) { address(script) } else { script.number(8) };
@@ -235,13 +236,13 @@ impl Bench {
     }
 }
 
-/// An address in the host's memory or just outside, most often the beginning of a page.
+/// Returns an address in the host's memory or just outside, most often the beginning of a page.
 fn address(script: &mut Script<'_>) -> u64 {
     let (page, within) = (u64::from(script.byte()), u64::from(script.byte()));
     page % 34 * PAGE + if within < 192 { 0 } else { within << 4 }
 }
 
-/// A command with these first two of dwords 10 to 15, its number, and one address.
+/// Returns a command with these first two of dwords 10 to 15, its namespace, and one address.
 fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[0] = opcode;
@@ -254,7 +255,7 @@ fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
     bytes
 }
 
-/// A command that is nearly right.
+/// Returns a command that is nearly correct.
 fn io_command(script: &mut Script<'_>) -> [u8; 64] {
     let all = [
         opcode::FLUSH,
@@ -286,7 +287,7 @@ fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
     bytes
 }
 
-/// Now and then, one byte is any.
+/// Overwrites, now and then, one byte with any value.
 fn spoil(bytes: &mut [u8; 64], script: &mut Script<'_>) {
     let place = usize::from(script.byte());
     if place < bytes.len() {

@@ -1,4 +1,4 @@
-//! Plans of sweeps, and of reproductions with the results that they are compared with.
+//! Targets that read plans of sweeps, and reproductions with the published results.
 
 use phaselink_core::reproduce::Reproduction;
 use phaselink_core::sweep::search::Costs;
@@ -8,15 +8,16 @@ use phaselink_core::workload::{fio, trace};
 use super::text;
 use crate::Target;
 
-/// Any text is a plan of a sweep or refused; each of its points can be described, and resolves or says why not.
+/// Checks that any text is a plan or refused, and that each of its points can be described, and resolves or says why
+/// not.
 pub(super) const SWEEP: Target = Target { name: "sweep", run: sweep, seeds: sweeps };
 
-/// Any two texts are a reproduction or refused.
+/// Checks that any two texts are a reproduction or refused.
 pub(super) const REPRODUCTION: Target = Target { name: "reproduction", run: reproduction, seeds: reproductions };
 
-/// Points that are looked at of a plan.
+/// Number of points of a plan that are checked.
 const POINTS: usize = 4;
-/// The line between a plan and its published results.
+/// Line between a plan and its published results.
 const BORDER: &str = "\n----\n";
 
 fn sweep(input: &[u8]) {
@@ -37,7 +38,7 @@ fn sweep(input: &[u8]) {
     }
 }
 
-/// Fair files for all that a plan names.
+/// Returns valid files for all that a plan names.
 fn files(plan: &Plan) -> Files {
     let drive = || (String::from("fuzz.toml"), String::from("preset = 'nvme'\n"));
     let trace = trace::parse("log", "fio version 3 iolog\n0 d add\n5 d read 0 4096\n").expect("a fair trace");

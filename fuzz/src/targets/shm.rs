@@ -1,4 +1,4 @@
-//! What a client writes into the memory that it shares with the device.
+//! Targets that act as a client of the device in shared memory.
 
 use std::sync::atomic::Ordering;
 
@@ -18,15 +18,16 @@ use crate::script::Script;
 const CAPACITY_BYTES: u64 = 64 << 10;
 const BLOCK_BYTES: u32 = 512;
 
-/// Steps of a client and of the device: commands that are nearly right, words anywhere, looks at the ring, transfers.
+/// Checks the steps of a client and of the device: nearly correct commands, overwritten words, polls of the ring,
+/// transfers.
 pub(super) const COMMANDS: Target = Target { name: "shm", run: commands, seeds: conversations };
 
-/// The messages with which both sides begin.
+/// Checks the messages with which both sides begin.
 pub(super) const GREETING: Target = Target { name: "shm-greeting", run: greeting, seeds: greetings };
 
 fn greeting(input: &[u8]) {
     if let Some(hello) = Hello::decode(input) {
-        // Bits that say nothing are all that may differ.
+        // Only reserved bits may differ.
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let _ = hello.layout.is_allowed();
     }
@@ -49,14 +50,14 @@ fn commands(input: &[u8]) {
     }
 }
 
-/// A client and the device, with the memory between them seen from both sides.
+/// Client and device, with the memory between them seen from both sides.
 struct Pair {
     layout: Layout,
     part: Part,
     host: Memory,
     device: Client,
     store: Store,
-    /// Of each queue, where the client writes its next command.
+    /// Entry of each queue into which the client writes its next command.
     tails: Vec<(u32, u8)>,
     taken: Vec<CheckedCommand>,
     space: Vec<u8>,
@@ -84,7 +85,7 @@ impl Pair {
         }
     }
 
-    /// A command, of which each part may be wrong.
+    /// Writes a command, each part of which may be wrong.
     fn publish(&mut self, script: &mut Script<'_>) {
         let queue = u32::from(script.byte()) % self.layout.queues;
         let [code, slot, offset, blocks, wrong] = [(); 5].map(|()| script.byte());
@@ -115,7 +116,7 @@ impl Pair {
         self.tails[queue as usize] = next_entry(tail, pass, self.layout.entries);
     }
 
-    /// Any word, anywhere.
+    /// Overwrites any word.
     fn scribble(&mut self, script: &mut Script<'_>) {
         let words = self.layout.memory_bytes() / 8;
         let place = script.number(3) % words;
@@ -143,7 +144,7 @@ impl Pair {
             return;
         }
         let command = self.taken.remove(0);
-        // Flushes are another thread's, and only answered here.
+        // Another thread executes flushes, which are only completed here.
         let status = match command.operation {
             Operation::Flush => {
                 let status = client::status(self.store.flush());

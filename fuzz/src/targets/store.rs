@@ -1,4 +1,4 @@
-//! What stands in a file that is given as a store.
+//! Targets that read a file given as a store.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -12,12 +12,12 @@ use crate::Target;
 use crate::script::Script;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
-/// Where versions 1 and 2 of the format have the device's bytes.
+/// Offsets at which versions 1 and 2 of the format keep the device's bytes.
 const DATA_STARTS: [u64; 2] = [8 << 20, 2 << 20];
 const HEADER_BYTES: usize = 4096;
 
-/// A file that differs from a store of either version by the input: its length, and the first bytes of the header. Its
-/// checksum is made right where the input says so, since no chance would.
+/// Checks a file that differs from a store of either version by the input: its length, and the first bytes of the
+/// header. The checksum is corrected where the input says so.
 pub(super) const HEADER: Target = Target { name: "store", run: header, seeds };
 
 fn header(input: &[u8]) {
@@ -51,7 +51,7 @@ fn damage(file: &File, script: &mut Script<'_>) {
     file.set_len(length).expect("memory");
 }
 
-/// What must not change in a file that is refused.
+/// Properties of a file that must not change if it is refused.
 #[derive(PartialEq)]
 struct Facts {
     length: u64,
@@ -66,7 +66,7 @@ impl Facts {
     }
 }
 
-/// A store that opens works, and opens again with what was put into it.
+/// Checks that a store that opens works, and opens again with the bytes written to it.
 fn use_it(store: Store, path: &std::path::Path) {
     store.write(4096, &[7; 1024]).expect("memory");
     drop(store);
@@ -86,7 +86,7 @@ fn header_page(version: u32) -> Vec<u8> {
     page
 }
 
-/// Let the checksum at `place` cover what is before it.
+/// Corrects the checksum at `place`, which covers the bytes before it.
 fn seal(page: &mut [u8], place: usize) {
     let checksum = crc32fast::hash(&page[..place]);
     page[place..place + 4].copy_from_slice(&checksum.to_le_bytes());

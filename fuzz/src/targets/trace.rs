@@ -1,4 +1,4 @@
-//! Block traces.
+//! Targets that read block traces.
 
 use phaselink_core::problem::Problems;
 use phaselink_core::request::Io;
@@ -7,11 +7,12 @@ use phaselink_core::workload::trace::{self, File, Format, Selection, Trace};
 use crate::Target;
 use crate::script::Script;
 
-/// Any bytes are a trace or refused, what it holds is told of the same requests, and a trace reads back from the iolog that is made of it.
+/// Checks that any bytes are a trace or refused, that a trace's summary counts its requests, and that it reads back
+/// from the iolog made of it.
 pub(super) const FILE: Target = Target { name: "trace", run: file, seeds };
 
-/// The same as files of blktrace of two processors, of whichever format the first byte names, in pieces of as many bytes
-/// as the second says.
+/// Checks files of blktrace of two processors, in the format that the first byte names, in pieces of as many bytes as
+/// the second says.
 pub(super) const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds };
 
 fn file(input: &[u8]) {
@@ -42,7 +43,7 @@ fn forced(input: &[u8]) {
     assert_eq!(streamed.requests.failure(), None);
 }
 
-/// A trace, or problems that say something.
+/// Returns the trace, if there is one; problems must have a text.
 fn told(read: Result<Trace, Problems>) -> Option<Trace> {
     if let Err(problems) = &read {
         assert!(!problems.0.is_empty() && !problems.to_string().is_empty());
@@ -103,7 +104,7 @@ Timestamp,Response,IOType,LUN,Offset,Size
 1456135200.013119000,,,4,0,512
 ";
 
-/// Records of blktrace in both orders of bytes: a name of a process, a write that is queued, issued and completed.
+/// Returns records of blktrace in one byte order: a name of a process, a write that is queued, issued and completed.
 fn blktrace(is_big: bool) -> Vec<u8> {
     let actions =
         [(1 << 26, 0, 4), (1 | 1 << 20 | 1 << 17, 4096, 0), (7 | 1 << 22 | 1 << 17, 4096, 0), (8 | 1 << 23, 4096, 0)];
@@ -123,7 +124,7 @@ fn blktrace(is_big: bool) -> Vec<u8> {
     records
 }
 
-/// A write and a read of version 1.
+/// Returns a write and a read of version 1.
 fn vscsi() -> Vec<u8> {
     let record = |command: u16, time: u64| {
         let head = [1u32, 4096, 1].map(u32::to_le_bytes).concat();

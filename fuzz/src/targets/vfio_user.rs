@@ -1,4 +1,4 @@
-//! What a vfio-user client sends.
+//! Targets that act as a vfio-user client.
 
 use std::os::fd::OwnedFd;
 
@@ -11,11 +11,11 @@ use rustix::fs::MemfdFlags;
 use crate::Target;
 use crate::script::Script;
 
-/// Messages, each behind two bytes: its length, and which descriptors come along. The first byte of all says whether
-/// versions have been agreed on.
+/// Checks messages, each behind two bytes: its length, and its descriptors. The first byte of all is odd if versions
+/// have been negotiated.
 pub(super) const MESSAGES: Target = Target { name: "vfio-user", run: messages, seeds };
 
-/// Length of the client's memory.
+/// Bytes of the client's memory.
 const MEMORY_BYTES: u64 = 64 << 10;
 const LIMITS: Limits = Limits {
     namespaces: 1,
@@ -42,7 +42,7 @@ fn messages(input: &[u8]) {
     }
 }
 
-/// One message, and what must be true of the reply.
+/// Sends one message, and checks the reply.
 fn exchange(session: &mut Session, message: &[u8], fds: Vec<OwnedFd>) {
     let before = session.registers.clone();
     let reply = session.on_message(message, fds);
@@ -61,7 +61,7 @@ fn exchange(session: &mut Session, message: &[u8], fds: Vec<OwnedFd>) {
     assert!(!answer.is_refusal() || reply.bytes.len() == HEADER_BYTES);
 }
 
-/// What the controller would do behind the messages.
+/// Acts as the controller would between messages.
 fn look_around(session: &mut Session, place: u8) {
     session.interrupts.raise(u16::from(place), session.registers.masked);
     let _ = session.doorbells().of(u16::from(place) % 33);
@@ -71,7 +71,7 @@ fn look_around(session: &mut Session, place: u8) {
     }
 }
 
-/// Up to three: memory, an event, memory that is shorter than any region.
+/// Returns up to three descriptors: memory, an event, memory that is shorter than any region.
 fn descriptors(which: u8) -> Vec<OwnedFd> {
     let memory = |bytes| {
         let fd = rustix::fs::memfd_create("client", MemfdFlags::CLOEXEC).expect("memory");
@@ -100,7 +100,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Offset, region and length of an access.
+/// Returns an access: offset, region and length.
 fn access(offset: u32, region: u32, count: u32, data: &[u8]) -> Vec<u8> {
     [&words(&[offset, 0, region, count])[..], data].concat()
 }

@@ -1,4 +1,4 @@
-//! What a guest writes into the memory in which its ring lies.
+//! Targets that act as a guest with a virtqueue in its memory.
 
 use phaselink_serve::device::faults::FaultEffect;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -19,7 +19,8 @@ const USED: u64 = 0x800;
 const HEADERS: u64 = 0xc00;
 const DATA: u64 = 0x1000;
 
-/// Steps of a guest and of the device: chains that are nearly right, bytes anywhere, looks at the ring, answers.
+/// Checks the steps of a guest and of the device: nearly correct chains, overwritten bytes, polls of the ring,
+/// completions.
 pub(super) const RING: Target = Target { name: "vhost-user", run: ring, seeds: conversations };
 
 fn ring(input: &[u8]) {
@@ -35,7 +36,7 @@ fn ring(input: &[u8]) {
     }
 }
 
-/// A guest's memory and the device.
+/// Guest's memory and the device.
 struct Pair {
     memory: GuestMemoryMmap,
     ring: Ring,
@@ -58,7 +59,7 @@ impl Pair {
         Pair { memory, ring, store, submitted: 0, taken: Vec::new(), space: Vec::new() }
     }
 
-    /// A chain of header, data and status, of which each part may be wrong.
+    /// Writes a chain of header, data and status, each part of which may be wrong.
     fn submit(&mut self, script: &mut Script<'_>) {
         let [kind, sector, blocks, wrong] = [(); 4].map(|()| script.byte());
         let slot = self.submitted % (ENTRIES / 4) * 4;
@@ -93,7 +94,7 @@ impl Pair {
         let _ = self.memory.write_obj(next, GuestAddress(at + 14));
     }
 
-    /// Any bytes, anywhere.
+    /// Overwrites any bytes.
     fn scribble(&mut self, script: &mut Script<'_>) {
         let at = GuestAddress(script.number(2) % MEMORY_BYTES);
         let _ = self.memory.write_slice(script.bytes(4), at);

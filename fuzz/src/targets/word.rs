@@ -1,4 +1,4 @@
-//! What is typed: addresses, parts of a drive, values of keys, lines that a sweep has kept.
+//! Targets that read typed words: addresses, parts of a drive, values of keys, lines of a sweep's state file.
 
 use phaselink_core::drive_file::Override;
 use phaselink_core::sweep::search::Target as Bounds;
@@ -9,7 +9,7 @@ use phaselink_serve::front::shm::Share;
 use super::text;
 use crate::Target;
 
-/// Any words, read as each of these.
+/// Checks any words, read as each of these.
 pub(super) const WORD: Target = Target { name: "word", run, seeds };
 
 fn run(input: &[u8]) {

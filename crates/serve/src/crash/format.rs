@@ -1,4 +1,4 @@
-//! A recording as a file.
+//! File format of a recording.
 //!
 //! ```text
 //! magic, capacity (8 bytes), block (4), atomic unit (4), durability (1), events of the preparation (8)
@@ -11,9 +11,9 @@
 
 use crate::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 
-/// The first bytes of every recording, and the version.
+/// First bytes of every recording, with the version.
 pub const MAGIC: [u8; 16] = *b"phaselink crash\x01";
-/// Largest drive: its bytes are held in memory several times.
+/// Largest drive in bytes: its contents are held in memory several times.
 pub const CAPACITY_BYTES_MAX: u64 = 4 << 30;
 /// Smallest and largest block.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 16;
@@ -26,7 +26,7 @@ const FLUSH: u8 = 4;
 const COMPLETED: u8 = 5;
 const PRINTED: u8 = 6;
 
-/// A recording as bytes.
+/// Returns the bytes of a recording.
 pub fn encode(recording: &Recording) -> Vec<u8> {
     let mut bytes = Vec::from(MAGIC);
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
@@ -70,10 +70,10 @@ fn put_request(bytes: &mut Vec<u8>, request: &RecordedRequest) {
     bytes.extend(data);
 }
 
-/// The recording in these bytes.
+/// Returns the recording that these bytes hold.
 ///
 /// # Errors
-/// Why they are none.
+/// The reason why the bytes are no recording.
 pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     if !bytes.starts_with(&MAGIC) {
         return Err("no recording of phaselink crash");

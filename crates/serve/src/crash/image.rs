@@ -1,4 +1,4 @@
-//! One state after a power cut, and its name: `cut=120,missing=57,torn=58:0-3`.
+//! Image: one state of the drive after a power cut, with its name: `cut=120,missing=57,torn=58:0-3`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,25 +9,26 @@ use phaselink_core::problem::Problem;
 use super::timeline::Timeline;
 use crate::device::recording::Recording;
 
-/// Everything that had arrived is there, but for what is lost.
+/// State after a power cut: everything that had arrived is there, except for the losses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Image {
-    /// Events that had happened when the power failed.
+    /// Number of events that had happened when the power failed.
     pub cut: usize,
-    /// By the place of the request.
+    /// Losses by the place of the request.
     pub lost: BTreeMap<usize, Loss>,
 }
 
-/// What of a request is lost.
+/// Part of a request that is lost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loss {
+    /// The whole request is lost.
     All,
-    /// All but these pieces, of which there is one at least: ranges in ascending order that do not touch.
+    /// All pieces are lost except these, at least one: ranges in ascending order that do not touch.
     AllBut(Vec<(u32, u32)>),
 }
 
 impl Loss {
-    /// What is lost of a request whose pieces are there or not as told; none if nothing is.
+    /// Returns the loss of a request whose pieces are there or not, or none if all are there.
     pub fn unless(there: impl IntoIterator<Item = bool>) -> Option<Loss> {
         let (mut kept, mut pieces) = (Vec::<(u32, u32)>::new(), 0);
         for (piece, is_there) in (0..).zip(there) {
@@ -49,15 +50,15 @@ impl Loss {
 const ALLOWED: &str = "as in cut=120,missing=57,torn=58:0-3, with numbers of the recording";
 
 impl Image {
-    /// Nothing is lost.
+    /// Returns the image without any loss.
     pub fn whole(cut: usize) -> Image {
         Image { cut, lost: BTreeMap::new() }
     }
 
-    /// Whether power may leave this behind; if not, what is wrong.
+    /// Checks that a power cut may leave this image.
     ///
     /// # Errors
-    /// The first request that cannot be lost so.
+    /// The first request that cannot be lost in this way.
     pub fn check(&self, recording: &Recording, timeline: &Timeline) -> Result<(), String> {
         if !recording.cuts().contains(&self.cut) {
             let cuts = recording.cuts();
@@ -82,10 +83,10 @@ impl Image {
         })
     }
 
-    /// The image of this name.
+    /// Returns the image of this name.
     ///
     /// # Errors
-    /// If it is none, or one that the recording does not allow.
+    /// If the name is malformed, or the recording does not allow its image.
     pub fn parse(text: &str, recording: &Recording, timeline: &Timeline) -> Result<Image, Problem> {
         let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
         let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
@@ -94,7 +95,7 @@ impl Image {
     }
 }
 
-/// Ranges that are none, or touch the one before, are not as [`Loss::AllBut`] wants them.
+/// True if the ranges are as [`Loss::AllBut`] demands: none is empty, and none touches the one before.
 fn is_ascending(there: &[(u32, u32)]) -> bool {
     there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
@@ -111,7 +112,7 @@ fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Imag
                     image.lost.insert(places.start, Loss::All);
                     continue;
                 }
-                // A range is everything in it that can be missing.
+                // A range means everything in it that can be missing.
                 let places = places.start..places.end.min(recording.requests.len());
                 let open =
                     places.filter(|&place| recording.requests[place].is_change() && timeline.is_open(place, image.cut));
@@ -129,7 +130,7 @@ fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Imag
     Some(image)
 }
 
-/// `7`, or `7-9`.
+/// Returns the range of `7`, or of `7-9`.
 fn range(text: &str) -> Option<RangeInclusive<u32>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = first.parse().ok()?..=last.parse().ok()?;
@@ -137,7 +138,7 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 }
 
 impl Image {
-    /// The name of this image, with ranges of missing requests where nothing else in them could be missing.
+    /// Returns the name of this image, with ranges of missing requests where nothing else in them could be missing.
     pub fn name(&self, recording: &Recording, timeline: &Timeline) -> String {
         let missing: Vec<usize> =
             self.lost.iter().filter(|(_, lost)| **lost == Loss::All).map(|(&place, _)| place).collect();

@@ -1,4 +1,4 @@
-//! What images there are, found without any of the code under test: every cut, every set of pieces, straight from the
+//! Enumeration of images without any of the code under test: every cut and every set of pieces, straight from the
 //! definition.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn at(recording: &Recording, wanted: RecordedEvent) -> Option<usize> {
     recording.events.iter().position(|event| *event == wanted)
 }
 
-/// Whether a change must be there, by the words of the specifications.
+/// True if a change must be there, by the words of the specifications.
 fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     let before = |event| at(recording, event).filter(|at| *at < cut);
     if at(recording, RecordedEvent::Arrived(change)).unwrap() < recording.prepared {
@@ -39,7 +39,7 @@ fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     })
 }
 
-/// Every state that any cut may leave behind.
+/// Returns every state that any cut may leave.
 fn legal_states(recording: &Recording) -> BTreeSet<State> {
     let mut states = BTreeSet::new();
     for cut in recording.prepared..=recording.events.len() {
@@ -93,7 +93,7 @@ fn state(view: &mut ImageView<'_>, image: &Image) -> State {
     bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
 }
 
-/// A drive of four blocks; each request is a letter and where it goes.
+/// Returns a recording on a drive of four blocks; each request has a kind and its first block.
 fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
     let mut recording = Recording {
         capacity_bytes: 4 * u64::from(BLOCK),
@@ -205,7 +205,7 @@ fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
     }
 }
 
-/// Up to six requests with their answers in any order, some never answered.
+/// Returns recordings of up to six requests that complete in any order, or never.
 fn recordings() -> impl Strategy<Value = Recording> {
     let event = (0..8u8, 0..4usize);
     let rules = (any::<bool>(), 1..3u32);

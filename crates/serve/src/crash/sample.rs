@@ -1,4 +1,4 @@
-//! All images of a recording, or some of every kind.
+//! Enumeration of all images of a recording, or a sample of every kind.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,25 @@ use super::image::{Image, Loss};
 use super::timeline::{Epoch, Timeline};
 use crate::device::recording::Recording;
 
-/// How many images can be made.
+/// Number of possible images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ImageCount {
+    /// Exactly this number.
     Exact(u64),
     /// About ten to this power.
     PowerOfTen(f64),
 }
 
-/// Exact numbers reach up to here.
+/// Most pieces of an epoch for which the number of images is computed exactly.
 const PIECES_COUNTED_MAX: u64 = 48;
-/// Random images that were drawn before, in a row, after which there are hardly others.
+/// Number of consecutive repeated random images after which there are hardly new ones.
 const REPEATED_MAX: usize = 1000;
 
-/// How many images can be made: states that differ in what is there, each once.
+/// Returns the number of possible images, which are distinct states.
 ///
-/// The states of an epoch are all sets between what is durable and what has arrived, and both only grow. So a state of
-/// several epochs is one of neighbours, and those that an epoch shares with the next are the ones that have everything that
-/// becomes durable in between.
+/// The states of an epoch are all sets between the durable and the arrived pieces, and both only grow. So a state that
+/// several epochs share is shared by neighbours, and the states that an epoch shares with the next are those with
+/// everything that becomes durable in between.
 pub fn possible(timeline: &Timeline) -> ImageCount {
     let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
     let most = timeline.epochs().iter().map(|epoch| epoch.pieces).max().unwrap_or(0);
@@ -38,8 +39,8 @@ pub fn possible(timeline: &Timeline) -> ImageCount {
     ImageCount::PowerOfTen((most as f64 + relative.log2()) * 2f64.log10())
 }
 
-/// Up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise of every kind in turn, which
-/// the seed draws. No image comes twice.
+/// Returns up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise images of every
+/// kind in turn, which the seed draws. No image comes twice.
 pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
         ImageCount::Exact(count) if count <= wanted as u64 => all(recording, timeline),
@@ -47,12 +48,12 @@ pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u
     }
 }
 
-/// The same of a recording that has more images than are wanted.
+/// Returns a sample of a recording that has more images than are wanted.
 pub(super) fn sampled(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
     Sampler { recording, timeline, random: Random::stream(seed, "crash images") }.sample(wanted)
 }
 
-/// Every image, each at the last cut that can leave it behind.
+/// Returns every image, each at the last cut that can leave it.
 fn all(recording: &Recording, timeline: &Timeline) -> Vec<Image> {
     let last = timeline.epochs().len() - 1;
     let of_epoch = |(place, epoch): (usize, &Epoch)| {
@@ -64,7 +65,7 @@ fn all(recording: &Recording, timeline: &Timeline) -> Vec<Image> {
     timeline.epochs().iter().enumerate().flat_map(of_epoch).collect()
 }
 
-/// The image in which those pieces of open requests are there whose bits are set.
+/// Returns the image in which the pieces of open requests are there whose bits are set.
 fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image {
     let mut bit = 0;
     let mut image = Image::whole(cut);
@@ -77,20 +78,20 @@ fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image
     image
 }
 
-/// One image that is to be made.
+/// Kind of an image in a sample.
 #[derive(Clone, Copy, Debug)]
 enum SampleKind {
-    /// All that has arrived is there, at the end of an epoch.
+    /// Everything that has arrived is there, at the end of an epoch.
     Boundary(usize),
     /// Nothing that is open is there, at the end of an epoch.
     Nothing(usize),
-    /// All that has arrived is there, and this came last.
+    /// Everything that has arrived is there, and this request arrived last.
     Prefix(usize),
-    /// All that has arrived is there but this.
+    /// Everything that has arrived is there except this request.
     Without(usize),
-    /// Nothing that is open is there but this.
+    /// No open request is there except this one.
     Alone(usize),
-    /// This is under way and torn, all that came before is there.
+    /// This request is in flight and torn; everything before it is there.
     Torn(usize, Tear),
 }
 
@@ -127,7 +128,7 @@ impl Sampler<'_> {
                 repeated = 0;
             }
         }
-        // A turn may have brought some too many; cuts are left out evenly.
+        // The last turn may have added too many; the cuts to omit are spread evenly.
         let surplus = images.len().saturating_sub(wanted);
         let images: Vec<Image> = images.into_iter().collect();
         let is_kept =
@@ -135,7 +136,7 @@ impl Sampler<'_> {
         (0..images.len()).filter(is_kept).map(|place| images[place].clone()).collect()
     }
 
-    /// Requests that are open at some cut.
+    /// Returns the requests that are open at some cut.
     fn open(&self) -> impl Iterator<Item = usize> {
         let (recording, timeline) = (self.recording, self.timeline);
         (0..recording.requests.len()).filter(move |&place| timeline.open_cuts(place, recording).is_some())
@@ -194,7 +195,8 @@ impl Sampler<'_> {
         }
     }
 
-    /// Any image: a request decides where about the cut is, and one share holds for all that is open there.
+    /// Returns a random image: a random request determines the cut, and each request that is open there is lost with
+    /// the same probability.
     fn at_random(&mut self, open: &[usize]) -> Image {
         let place = open[self.below(open.len() as u64) as usize];
         let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
@@ -211,12 +213,12 @@ impl Sampler<'_> {
         image
     }
 
-    /// Uniform below `bound`, as far as 64 bits allow.
+    /// Returns a random number below `bound`, as uniform as 64 bits allow.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Fisher and Yates, as in Knuth's algorithm P.
+    /// Shuffles by Fisher and Yates, as in Knuth's algorithm P.
     fn shuffle(&mut self, kinds: &mut [SampleKind]) {
         for last in (1..kinds.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -1,12 +1,12 @@
-//! The smallest image that still fails.
+//! Search for the smallest image that still fails.
 
 use super::image::{Image, Loss};
 use super::timeline::Timeline;
 use crate::device::recording::Recording;
 
-/// An image that fails like `image`, cut as early and with as little missing as `fails` shows in `tries` questions: first
-/// without what came last and is missing anyway, then with more and more of the missing there (Zeller and Hildebrandt's
-/// delta debugging, with complements alone).
+/// Returns an image that fails like `image`, with a cut as early and as few losses as `tries` calls of `fails` allow.
+/// The search first moves the cut before requests that are missing anyway, then restores more and more of the missing
+/// requests (Zeller and Hildebrandt's delta debugging, with complements alone).
 pub fn shrink(
     recording: &Recording,
     timeline: &Timeline,
@@ -28,7 +28,7 @@ pub fn shrink(
         let mut first = 0;
         while first < image.lost.len() {
             let fewer = without(&image, first, size);
-            // What could be left out makes room for what follows it.
+            // A loss that could be restored makes room for those that follow it.
             if ask(&fewer) { image = fewer } else { first += size }
         }
         let is_done = size == 1 && image.lost.len() == before;
@@ -38,13 +38,13 @@ pub fn shrink(
     if earlier != image && ask(&earlier) { earlier } else { image }
 }
 
-/// `size` of the losses from the `first` on did not happen.
+/// Returns the image without `size` losses from the `first` on.
 fn without(image: &Image, first: usize, size: usize) -> Image {
     let lost = image.lost.iter().enumerate().filter(|(place, _)| !(first..first + size).contains(place));
     Image { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
 }
 
-/// The same bytes, cut before the last requests came, as far as they are missing anyway.
+/// Returns an image with the same bytes, cut before the last requests that are missing anyway.
 fn cut_earlier(recording: &Recording, timeline: &Timeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
     let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);

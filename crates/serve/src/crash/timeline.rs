@@ -1,13 +1,13 @@
-//! From when on a request must be there.
+//! Cuts at which each request must be on the drive, may be on it, or cannot be on it yet.
 //!
-//! A *cut* is a number of events: those that had happened when the power failed. Behind it, a request that had not arrived
-//! is not there. One that had arrived is *open*, that is, there or not and in any part, until something makes it
-//! *durable*: an answered flush that arrived after the request's own answer, its own answer if it is durable by force unit
-//! access, or its own answer alone where the drive's buffer outlives power.
+//! A *cut* is the number of events that had happened when the power failed. A request that had not arrived is not
+//! there. One that had arrived is *open*, that is, present, missing or present in part, until an event makes it
+//! *durable*: the completion of a flush that arrived after the request's own completion; its own completion if it has
+//! force unit access; or its own completion where the drive's buffer survives a power loss.
 
 use crate::device::recording::{Durability, RecordedEvent, Recording};
 
-/// When each request arrived, was answered and became durable.
+/// Events at which each request arrived, completed and became durable.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     requests: Vec<RequestInstants>,
@@ -20,17 +20,19 @@ pub struct Timeline {
 struct RequestInstants {
     arrived: usize,
     completed: Option<usize>,
-    /// The first cut at which it must be there; never for what nobody has flushed.
+    /// First cut at which it must be there; never for a request that no flush covers.
     durable: usize,
 }
 
-/// Cuts between which nothing becomes durable. Every image of it can be made at its last cut, where most has arrived.
+/// Range of cuts between which nothing becomes durable. Every image of an epoch can be made at its last cut, where most
+/// has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
+    /// Last cut of the epoch.
     pub cut: usize,
-    /// Pieces of requests that are open at this cut.
+    /// Number of pieces of requests that are open at this cut.
     pub pieces: u64,
-    /// Of these, the pieces that are still open behind the event that ends the epoch.
+    /// Number of these pieces that are still open after the event that ends the epoch.
     pub pieces_left: u64,
 }
 
@@ -38,7 +40,7 @@ pub struct Epoch {
 const NEVER: usize = usize::MAX;
 
 impl Timeline {
-    /// The timeline of a recording.
+    /// Returns the timeline of a recording.
     pub fn new(recording: &Recording) -> Timeline {
         let mut requests = instants(recording);
         flush(recording, &mut requests);
@@ -58,27 +60,27 @@ impl Timeline {
         timeline
     }
 
-    /// Whether a request had arrived at this cut.
+    /// True if a request had arrived at this cut.
     pub fn has_arrived(&self, request: usize, cut: usize) -> bool {
         self.requests[request].arrived < cut
     }
 
-    /// Whether it had been answered.
+    /// True if a request had completed at this cut.
     pub fn is_answered(&self, request: usize, cut: usize) -> bool {
         self.requests[request].completed.is_some_and(|completed| completed < cut)
     }
 
-    /// Whether it must be there.
+    /// True if a request must be there at this cut.
     pub fn is_durable(&self, request: usize, cut: usize) -> bool {
         self.requests[request].durable <= cut
     }
 
-    /// Whether it may be there and may be missing.
+    /// True if a request may be there or be missing at this cut.
     pub fn is_open(&self, request: usize, cut: usize) -> bool {
         self.has_arrived(request, cut) && !self.is_durable(request, cut)
     }
 
-    /// The first and the last cut at which it is open, if there is any.
+    /// Returns the first and the last cut at which a request is open, if there is any.
     pub fn open_cuts(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
         let RequestInstants { arrived, durable, .. } = self.requests[request];
         let first = (arrived + 1).max(recording.prepared);
@@ -86,24 +88,24 @@ impl Timeline {
         (recording.requests[request].is_change() && first <= last).then_some((first, last))
     }
 
-    /// How many requests, counted from the first, are settled: those that change anything are all durable.
+    /// Returns the number of settled requests, counted from the first: all changes among them are durable.
     pub fn settled(&self, cut: usize) -> usize {
         let settled = self.settled_at.partition_point(|&at| at <= cut);
         settled.min(self.arrived(cut))
     }
 
-    /// How many requests had arrived.
+    /// Returns the number of requests that had arrived.
     pub fn arrived(&self, cut: usize) -> usize {
         self.requests.partition_point(|request| request.arrived < cut)
     }
 
-    /// Requests that are open at a cut, in the order of their arrival.
+    /// Returns the requests that are open at a cut, in the order of their arrival.
     pub fn open(&self, recording: &Recording, cut: usize) -> Vec<usize> {
         let unsettled = self.settled(cut)..self.arrived(cut);
         unsettled.filter(|&place| recording.requests[place].is_change() && self.is_open(place, cut)).collect()
     }
 
-    /// All epochs, the last of which ends with the recording.
+    /// Returns all epochs, the last of which ends with the recording.
     pub fn epochs(&self) -> &[Epoch] {
         &self.epochs
     }
@@ -149,9 +151,10 @@ fn instants(recording: &Recording) -> Vec<RequestInstants> {
     requests
 }
 
-/// An answered flush makes durable what had been answered when it arrived.
+/// Applies each completed flush, which makes durable what had completed when the flush arrived.
 fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
-    // Changes in the order of their answers; how many of them each flush found, and how many are durable.
+    // Changes in the order of their completion; for each flush the number of them when it arrived; and the number of
+    // durable ones.
     let (mut answered, mut found, mut durable) = (Vec::new(), vec![0; requests.len()], 0);
     for (at, event) in recording.events.iter().enumerate() {
         match *event {

@@ -1,6 +1,6 @@
-//! The blocks of images, one after another. What is settled is laid down once, and what is open is laid over it and taken
-//! away again, so that an image costs what is open at its cut. Bytes stay where they are, in the recording: a block is the
-//! request that it has its bytes from, so that images are compared by a few bytes a block.
+//! Blocks of images, one image after another. Settled requests are laid down once; open requests are laid over them and
+//! removed again, so that the cost of an image is that of the requests open at its cut. Bytes stay in the recording: a
+//! block is the request from which it has its bytes, so that images are compared by a few bytes a block.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use super::image::{Image, Loss};
 use super::timeline::Timeline;
 use crate::device::recording::{RecordedOp, Recording};
 
-/// What is compared at once where there are zeros.
+/// Zeros with which blocks without data are compared.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// Where a block has its bytes from.
+/// Origin of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSource(u32);
 
 impl BlockSource {
-    /// Zeros: nobody has written it, or somebody has trimmed it since.
+    /// Zeros: the block was never written, or has been trimmed since.
     pub const ZEROS: BlockSource = BlockSource(0);
 
-    /// The request of this place.
+    /// Returns the request of this place as an origin.
     fn of(recording: &Recording, place: usize) -> BlockSource {
         match recording.requests[place].kind {
             RecordedOp::Write(_) => {
@@ -29,7 +29,7 @@ impl BlockSource {
         }
     }
 
-    /// The bytes of a range of the drive from here; none if they are zeros.
+    /// Returns the bytes of a range of the drive from this origin, or none if they are zeros.
     fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
         let place = self.0.checked_sub(1)?;
         let request = &recording.requests[place as usize];
@@ -38,15 +38,15 @@ impl BlockSource {
     }
 }
 
-/// One image at a time. Cheapest in the order of cuts.
+/// View of one image at a time, fastest in the order of cuts.
 #[derive(Debug)]
 pub struct ImageView<'a> {
     recording: &'a Recording,
     timeline: &'a Timeline,
-    /// The first requests, as far as they are settled.
+    /// Number of requests that are laid down as settled.
     settled: usize,
     base: Vec<BlockSource>,
-    /// The base with what is laid over it.
+    /// Base with the open requests laid over it.
     shown: Vec<BlockSource>,
     laid: Vec<Range<usize>>,
 }
@@ -54,25 +54,27 @@ pub struct ImageView<'a> {
 /// All blocks of one image.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageBlocks<'a> {
+    /// Recording that holds the bytes.
     pub recording: &'a Recording,
+    /// Origin of each block.
     pub sources: &'a [BlockSource],
 }
 
 impl<'a> ImageView<'a> {
-    /// A drive of zeros.
+    /// Returns a view of a drive of zeros.
     pub fn new(recording: &'a Recording, timeline: &'a Timeline) -> ImageView<'a> {
         let zeros = || vec![BlockSource::ZEROS; recording.blocks()];
         ImageView { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }
 
-    /// The blocks of this image.
+    /// Returns the blocks of this image.
     pub fn show(&mut self, image: &Image) -> ImageBlocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
         }
         let settled = self.timeline.settled(image.cut);
         if settled < self.settled {
-            // Back in time: what has been settled since is not known apart from the rest.
+            // Back in time: requests that have settled since cannot be removed one by one.
             for range in ranges(self.recording, 0..self.settled) {
                 self.base[range.clone()].fill(BlockSource::ZEROS);
                 self.shown[range].fill(BlockSource::ZEROS);
@@ -97,7 +99,7 @@ impl<'a> ImageView<'a> {
 }
 
 impl ImageBlocks<'_> {
-    /// Append the bytes of this range of the drive.
+    /// Appends the bytes of this range of the drive.
     pub fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) {
         for (length, data) in self.parts(range) {
             match data {
@@ -107,7 +109,7 @@ impl ImageBlocks<'_> {
         }
     }
 
-    /// Whether these are the bytes of the drive from `start` on.
+    /// True if these are the bytes of the drive from `start` on.
     pub fn are(&self, start: u64, bytes: &[u8]) -> bool {
         let mut rest = bytes;
         self.parts(start..start + bytes.len() as u64).all(|(length, data)| {
@@ -120,7 +122,7 @@ impl ImageBlocks<'_> {
         })
     }
 
-    /// Parts of a range that have their bytes from one source each: their lengths and bytes, none where these are zeros.
+    /// Returns the parts of a range that have one origin each: their lengths and bytes, none where these are zeros.
     fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (usize, Option<&[u8]>)> {
         let (block_bytes, mut at) = (u64::from(self.recording.rules.block_bytes), range.start);
         std::iter::from_fn(move || {
@@ -137,8 +139,8 @@ impl ImageBlocks<'_> {
         })
     }
 
-    /// Where blocks of `footprint` have other sources than in `held`: ranges of `longest` blocks at most. Up to `gap` blocks
-    /// between two that differ belong to their range: to write them again costs less than another call.
+    /// Returns ranges of at most `longest` blocks that have other origins than in `held`. Up to `gap` equal blocks
+    /// between two differing ones belong to their range: writing them again costs less than another call.
     pub fn differences(
         &self,
         held: &[BlockSource],
@@ -174,7 +176,7 @@ pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
     joined
 }
 
-/// Where these requests have put bytes.
+/// Ranges of the drive that these requests have written.
 fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let writes = places.filter(|&place| matches!(recording.requests[place].kind, RecordedOp::Write(_)));
     writes.filter_map(|place| range(recording, place))

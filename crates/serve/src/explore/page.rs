@@ -1,6 +1,6 @@
-//! The explorer's page, with the server that it comes from in the place of the module.
+//! Explorer's page, which asks the server that it comes from instead of a WebAssembly module.
 
-/// The parts of the page, as `@include` names them.
+/// Parts of the page, as `@include` names them.
 const PARTS: [(&str, &str); 4] = [
     ("page.css", include_str!("../../../wasm/page/page.css")),
     ("simulator.js", include_str!("../../../wasm/page/simulator.js")),
@@ -9,7 +9,7 @@ const PARTS: [(&str, &str); 4] = [
 ];
 const PAGE: &str = include_str!("../../../wasm/page/index.html");
 
-/// One document. A page without a module asks the server that it comes from.
+/// Returns the page as one document. A page without a module asks the server that it comes from.
 pub(super) fn page() -> String {
     PAGE.lines().map(line).collect()
 }

@@ -424,7 +424,7 @@ mod tests {
         ((crate::random::mix(round) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    /// What the best of all fixed instants would make a command wait on average.
+    /// Average wait of a command with the best of all fixed aims.
     fn best_fixed_wait(gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> f64 {
         let wait =
             |at: u64, gap: u64| if gap <= at { at - gap } else { (gap - at).next_multiple_of(period) + at - gap };

@@ -69,7 +69,7 @@ pub struct Driver {
     mmio_write: Span,
     /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
-    /// Those who write the commands in this driver's place.
+    /// Commands of real hosts, which are written in this driver's place.
     real_host: Option<RealHost>,
     completion_doorbells: bool,
     /// Number of doorbell writes.
