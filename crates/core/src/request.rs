@@ -189,8 +189,6 @@ impl Request {
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     table: Table<Request>,
-    /// Requests by queue and slot of the command that carries them, so that devices can charge them.
-    bindings: Vec<Vec<Option<RequestId>>>,
     /// Requests whose completion the driver has just found.
     pub completed: Vec<RequestId>,
     /// Commands of real hosts that are completed: names of their senders, and the requests that they were counted as.
@@ -239,40 +237,6 @@ impl Requests {
     #[inline]
     pub fn vacate(&mut self, id: RequestId) {
         self.table.vacate(id);
-    }
-
-    /// Notes that the command in `slot` of `queue` carries `request`.
-    #[inline(always)]
-    pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
-        self.bind_maybe(queue, slot, Some(request));
-    }
-
-    /// Notes which request, if any, the command in `slot` of `queue` carries.
-    #[inline(always)]
-    pub fn bind_maybe(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
-        match self.bindings.get_mut(queue).and_then(|slots| slots.get_mut(slot)) {
-            Some(bound) => *bound = request,
-            None => self.bind_first(queue, slot, request),
-        }
-    }
-
-    /// Notes which request the command in a slot carries that no command has been in.
-    #[cold]
-    #[inline(never)]
-    fn bind_first(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
-        if self.bindings.len() <= queue {
-            self.bindings.resize(queue + 1, Vec::new());
-        }
-        let slots = &mut self.bindings[queue];
-        if slots.len() <= slot {
-            slots.resize(slot + 1, None);
-        }
-        slots[slot] = request;
-    }
-
-    /// Request that the command in `slot` of `queue` carries, if any.
-    pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
-        *self.bindings.get(queue)?.get(slot)?
     }
 
     /// Charges the time up to `until` to a stage of a request, if there is one.

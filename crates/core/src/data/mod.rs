@@ -183,10 +183,17 @@ impl Data {
         memory.write(packet.address + u64::from(start), &self.moving);
     }
 
-    /// A write's data arrives at the device.
-    pub fn to_device(&mut self, packet: &Packet, memory: &HostMemory) {
-        self.moving.resize(packet.bytes as usize, 0);
-        memory.read(packet.address, &mut self.moving);
+    /// Carries a write's data from host memory to the device, which [stores](Self::store) it.
+    pub fn carry(&mut self, packet: &Packet, memory: &HostMemory) -> Vec<u8> {
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.resize(packet.bytes as usize, 0);
+        memory.read(packet.address, &mut moving);
+        moving
+    }
+
+    /// Stores a write's data that has just been [carried](Self::carry) here.
+    pub fn store(&mut self, packet: &Packet, carried: Vec<u8>) {
+        self.moving = carried;
         self.contents.write(packet.device_offset, &self.moving);
         if let Some(durable) = &mut self.durable {
             durable.on_arrival(packet.token, packet.device_offset, &self.moving);

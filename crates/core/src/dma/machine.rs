@@ -1,10 +1,11 @@
-//! A device that does nothing but transfers, at its link and root complex.
+//! A machine whose device does nothing but transfers, with its link and root complex.
 
 use super::{Op, Question};
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, JobOutcome, Outcome};
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
+use crate::memory::HostMemory;
 use crate::protocol::reads::Reads;
 use crate::random::Random;
 use crate::scheduler::Event;
@@ -12,7 +13,7 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::{Direction, Kind, Packet, PacketId, Token};
 
-/// What a packet is.
+/// Roles of packets.
 mod role {
     pub(super) const READ: u8 = 0;
     pub(super) const WRITE: u8 = 1;
@@ -20,45 +21,46 @@ mod role {
     pub(super) const PUSHED: u8 = 2;
 }
 
-/// A device with its engine, and all that is under way.
-pub(super) struct Machine<'a> {
+/// A device with its DMA engine, and its transfers in flight.
+pub(super) struct TransferMachine<'a> {
     device: &'a Drive,
     question: &'a Question,
     seed: u64,
     shared: Shared,
+    memory: HostMemory,
     link: Link,
     root_complex: RootComplex,
-    /// Whether every posted write is in memory a fixed time after its arrival.
+    /// True if every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
     reads: Reads,
     random: Random,
     window: u64,
-    /// When the transfer in each place was given to the engine.
+    /// Instant at which the transfer in each place was given to the engine.
     started: Vec<Time>,
     begun: u64,
     done: u64,
-    /// Transfers that are not counted, and when the last of them was done.
+    /// Number of transfers that are not counted, and instant at which the last of them was done.
     warm_up: u64,
     counted_from: Time,
     read: DirectionOutcome,
     write: DirectionOutcome,
 }
 
-impl<'a> Machine<'a> {
-    /// An idle machine.
-    pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> Machine<'a> {
-        let mut shared = Shared::default();
+impl<'a> TransferMachine<'a> {
+    /// Returns an idle machine.
+    pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> TransferMachine<'a> {
+        let mut memory = HostMemory::default();
         let Drive { link, root_complex, host, power, dma, .. } = device;
         let root = RootComplex::new(root_complex, link, host, power, seed);
         let settle = root.settle_time();
         let lanes = Link::new(link, root_complex.write_accept, settle.unwrap_or_default(), seed);
-        Machine {
+        TransferMachine {
             link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
             root_complex: root,
             settles_alike: settle.is_some(),
             reads: Reads::new(link.read_tags, link.max_read_request_bytes),
             random: Random::stream(seed, "dma window"),
-            window: shared.memory.reserve(question.window_bytes.max(question.unit_bytes())),
+            window: memory.reserve(question.window_bytes.max(question.unit_bytes())),
             started: vec![Time::ZERO; question.outstanding as usize],
             begun: 0,
             done: 0,
@@ -66,14 +68,15 @@ impl<'a> Machine<'a> {
             counted_from: Time::ZERO,
             read: DirectionOutcome::default(),
             write: DirectionOutcome::default(),
-            shared,
+            shared: Shared::default(),
+            memory,
             device,
             question,
             seed,
         }
     }
 
-    /// All transfers, from the first to the last that counts.
+    /// Makes all transfers, from the first to the last that counts.
     pub(super) fn run(mut self) -> Outcome {
         for place in 0..self.question.outstanding {
             self.begin(Time::ZERO, place);
@@ -88,7 +91,7 @@ impl<'a> Machine<'a> {
     }
 
     fn route(&mut self, now: Time, event: Event) {
-        let Machine { shared, link, root_complex, .. } = self;
+        let TransferMachine { shared, memory, link, root_complex, .. } = self;
         match event {
             Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
@@ -101,18 +104,18 @@ impl<'a> Machine<'a> {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Look(packet) => root_complex.on_look(now, packet, link, shared),
+            Event::Look(packet) => root_complex.on_look(now, packet, link, memory, shared),
             Event::Answer(packet) => root_complex.on_answer(now, packet, link, shared),
             Event::Settle(packet) => {
                 let count = link.bursts[packet].count();
-                self.on_settle(now, packet, 0, count);
+                self.on_settle(now, packet, count);
             }
-            Event::SettleOne { place, packet } => self.on_settle(now, packet, place.into(), 1),
+            Event::SettleOne { packet, .. } => self.on_settle(now, packet, 1),
             other => unreachable!("nobody here waits for {other:?}"),
         }
     }
 
-    /// Packets have crossed the link.
+    /// Handles packets that have crossed the link.
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.link.bursts[arrival.packet];
         let (packet, is_last) = (flight.packet, arrival.first + arrival.count == flight.count());
@@ -124,22 +127,24 @@ impl<'a> Machine<'a> {
             }
             (Direction::Down, _) => {}
             (Direction::Up, Kind::MemoryWrite) if self.settles_alike => {
-                self.on_settle(now, arrival.packet, arrival.first, arrival.count);
+                self.on_settle(now, arrival.packet, arrival.count);
             }
-            (Direction::Up, _) => self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.shared),
+            (Direction::Up, _) => {
+                self.root_complex.on_arrival(now, arrival, &mut self.link, &self.memory, &mut self.shared)
+            }
         }
     }
 
-    /// Packets are in host memory.
-    fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+    /// Handles packets that are in host memory.
+    fn on_settle(&mut self, now: Time, id: PacketId, count: u32) {
         let token = self.link.bursts[id].packet.token;
-        if self.root_complex.on_settle(id, first, count, &mut self.link, &mut self.shared) {
+        if self.root_complex.on_settle(id, count, &mut self.link, &mut self.memory) {
             self.link.bursts.vacate(id);
             self.on_done(now, token);
         }
     }
 
-    /// Give the engine the next transfer.
+    /// Gives the engine the next transfer.
     fn begin(&mut self, now: Time, place: u32) {
         let unit = self.random.bits() % self.question.units();
         let address = self.window + unit * self.question.unit_bytes();
@@ -171,7 +176,7 @@ impl<'a> Machine<'a> {
         self.link.send(packet.user_data(0, None), &mut self.shared);
     }
 
-    /// A transfer is over, and the next one takes its place.
+    /// Counts a transfer that is over, and begins the next one in its place.
     fn on_done(&mut self, now: Time, token: Token) {
         let direction = match token.role {
             role::READ => &mut self.read,

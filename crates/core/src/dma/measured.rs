@@ -1,4 +1,4 @@
-//! Transfers of one size, measured, and several sizes as a document for programs.
+//! Measurements of transfers of one size, and of several sizes as a document for programs.
 
 use serde_json::Value;
 
@@ -8,16 +8,19 @@ use crate::ledger::{DirectionOutcome, JobOutcome};
 use crate::problem::Problems;
 use crate::results::documents::{Description, DmaDocument, DmaQuestion, DmaRow, OpName, TablePercentiles, value};
 
-/// The transfers of one size: one at a time, and many.
+/// Measurements of transfers of one size: one at a time, and many.
 #[derive(Clone, Debug)]
 pub struct Measured {
+    /// Transfers that were asked for.
     pub question: Question,
+    /// Results with one transfer in flight.
     pub alone: JobOutcome,
+    /// Results with as many in flight as were asked for.
     pub loaded: JobOutcome,
 }
 
 impl Measured {
-    /// The answers to a question, one transfer at a time and as many as it says.
+    /// Measures a device with one transfer in flight, and with as many as the question says.
     ///
     /// # Errors
     /// Everything that makes no sense.
@@ -29,7 +32,7 @@ impl Measured {
         Ok(Measured { question: *question, alone: ask(1)?, loaded: ask(question.outstanding)? })
     }
 
-    /// Each direction in which there were transfers: one at a time, and many.
+    /// Directions in which there were transfers, each with the results of one in flight and of many.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome, &DirectionOutcome)> {
         let pairs = self.alone.directions().zip(self.loaded.directions());
         pairs.map(|((name, alone), (_, loaded))| (name, alone, loaded))

@@ -1,6 +1,6 @@
-//! The raw question: a device reads or writes so many bytes of host memory, with so many transfers under way. No host
-//! software, no protocol and no memory of the device's take part: what is measured is its DMA engine, the link, and the
-//! root complex with what is behind it.
+//! Measurements of bare transfers: a device reads or writes so many bytes of host memory, with so many transfers in flight. Host
+//! software, protocol and the device's memory take no part: the DMA engine, the link, and the root complex with the memory
+//! behind it are measured.
 //!
 //! ```
 //! use phaselink_core::dma::{Op, Question};
@@ -19,21 +19,21 @@ use crate::config::Placement;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
-use machine::Machine;
+use machine::TransferMachine;
 pub use measured::{Measured, document};
 pub use options::sizes;
 
-/// Sections of a description that have a part in it.
+/// Sections of a description on which bare transfers depend.
 pub const SECTIONS: [&str; 4] = ["link", "dma", "host", "root_complex"];
-/// Lines at whose multiples transfers begin.
+/// Alignment of transfers in bytes: a cache line.
 const LINE_BYTES: u32 = 64;
-/// Largest transfer.
+/// Largest transfer in bytes.
 pub const BYTES_MAX: u32 = 1 << 20;
-/// Largest window.
+/// Largest window in bytes.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 40;
-/// Most transfers under way.
+/// Largest number of transfers in flight.
 pub const OUTSTANDING_MAX: u32 = 4096;
-/// Most transfers that are counted.
+/// Largest number of transfers that are counted.
 pub const TRANSFERS_MAX: u64 = 1_000_000_000;
 
 /// Names in plans and on command lines for the variants of an enum.
@@ -49,12 +49,12 @@ macro_rules! words {
             /// All words, in order.
             pub const WORDS: &[&str] = &[$($word),+];
 
-            /// Its word.
+            /// Word for this variant.
             pub fn word(self) -> &'static str {
                 $choice::WORDS[self as usize]
             }
 
-            /// What a word stands for.
+            /// Variant that a word stands for, if it is one of them.
             pub fn of(word: &str) -> Option<$choice> {
                 match word {
                     $($word => Some($choice::$variant),)+
@@ -66,13 +66,13 @@ macro_rules! words {
 }
 
 words! {
-    /// What each transfer does, as the device sees it.
+    /// Direction of transfers, as the device sees it.
     Op {
         /// From host memory to the device.
         Read = "read",
         /// From the device to host memory.
         Write = "write",
-        /// One after the other in turns.
+        /// Reads and writes in turns.
         Both = "both",
         /// A write, and a read of the same place behind it, as one transfer: the read's time shows the write's.
         WriteRead = "write-read",
@@ -80,44 +80,47 @@ words! {
 }
 
 words! {
-    /// Where the host has what the device reads.
+    /// State of the host's caches for the data that the device reads.
     Cache {
-        /// The host has just written it: its cores hold it.
+        /// In a core's cache: the host has just written the data.
         Warm = "warm",
-        /// In memory.
+        /// In no CPU cache: the device's read goes to DRAM.
         Cold = "cold",
-        /// The device has just written it: the last-level cache holds it.
+        /// In the last-level cache: the device has just written the data.
         DeviceWritten = "device-written",
     }
 }
 
 words! {
-    /// The host's memory that is near the device, or that of another socket.
+    /// Socket whose memory the device reads and writes.
     Node {
-        /// At the device's socket.
+        /// Memory at the device's socket.
         Local = "local",
-        /// At another.
+        /// Memory at another socket.
         Remote = "remote",
     }
 }
 
-/// What is asked.
+/// Transfers to be measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Question {
+    /// Direction of the transfers.
     pub op: Op,
-    /// Length of a transfer.
+    /// Length of a transfer in bytes.
     pub bytes: u32,
-    /// Part of host memory in which transfers begin at random lines.
+    /// Size of the part of host memory in which transfers begin at random lines.
     pub window_bytes: u64,
-    /// Transfers under way at a time.
+    /// Number of transfers in flight.
     pub outstanding: u32,
-    /// Transfers that are counted, after a quarter as many that are not.
+    /// Number of transfers that are counted, after a quarter as many that are not.
     pub transfers: u64,
-    /// By commands of the device itself, without its DMA engine.
+    /// True if the device's own commands make the transfers, without its DMA engine.
     pub direct: bool,
-    /// Where the host has the data, on which node, and whether addresses are translated: otherwise as the description says.
+    /// State of the host's caches, if it is not the description's.
     pub cache: Option<Cache>,
+    /// Socket of the memory, if it is not the description's.
     pub node: Option<Node>,
+    /// True if addresses are translated, if that is not the description's.
     pub iommu: Option<bool>,
 }
 
@@ -138,16 +141,16 @@ impl Default for Question {
 }
 
 impl Question {
-    /// The answer of a device: reads in the directions `read` and `write` of one job, pairs of both as reads.
+    /// Measures a device. The outcome has reads in the directions `read` and `write` of one job; pairs of both count as reads.
     ///
     /// # Errors
     /// Everything that makes no sense.
     pub fn ask(&self, device: &Drive, seed: u64) -> Result<Outcome, Problems> {
         self.check(device)?;
-        Ok(Machine::new(&self.applied(device), self, seed).run())
+        Ok(TransferMachine::new(&self.applied(device), self, seed).run())
     }
 
-    /// Whether it makes sense, and for this device.
+    /// Checks that the question makes sense, and for this device.
     ///
     /// # Errors
     /// Everything that does not.
@@ -190,7 +193,7 @@ impl Question {
         Problems(problems.into_iter().flatten().collect()).or(())
     }
 
-    /// The device in the host that is asked for.
+    /// Device in the host that is asked for.
     pub fn applied(&self, device: &Drive) -> Drive {
         let mut device = device.clone();
         let root_complex = &mut device.root_complex;
@@ -207,12 +210,12 @@ impl Question {
         device
     }
 
-    /// Bytes from the start of one place of a transfer to the next.
+    /// Distance in bytes between two places at which a transfer may begin.
     fn unit_bytes(&self) -> u64 {
         u64::from(self.bytes.next_multiple_of(LINE_BYTES))
     }
 
-    /// Places at which a transfer may begin.
+    /// Number of places at which a transfer may begin.
     fn units(&self) -> u64 {
         (self.window_bytes / self.unit_bytes()).max(1)
     }

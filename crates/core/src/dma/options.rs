@@ -1,11 +1,11 @@
-//! A question in words: options with their values, as plans and command lines give them.
+//! Questions in words: options with their values, as plans and command lines give them.
 
 use super::{Cache, Node, Op, Question};
 use crate::problem::{Problem, Problems};
 use crate::spelling;
 use crate::workload::bytes;
 
-/// The options, with what each takes.
+/// Options with the values that each takes.
 const OPTIONS: &[(&str, &str)] = &[
     ("op", "read, write, both, write-read"),
     ("size", "bytes, as in 64 or 4k"),
@@ -19,7 +19,7 @@ const OPTIONS: &[(&str, &str)] = &[
 ];
 
 impl Question {
-    /// Take options with their values; those that are not given stay as they are by default.
+    /// Parses options with their values; options that are not given have their defaults.
     ///
     /// # Errors
     /// All options and values that are not known.
@@ -30,7 +30,7 @@ impl Question {
         problems.or(question)
     }
 
-    /// Take one option.
+    /// Sets one option.
     ///
     /// # Errors
     /// If it is not known, or its value is not.
@@ -69,7 +69,7 @@ fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Sizes of transfers: bytes, or a range of them by doubling as in `8..2048`.
+/// Parses sizes of transfers: bytes, or a range of them by doubling as in `8..2048`.
 pub fn sizes(text: &str) -> Option<Vec<u32>> {
     let size = |text: &str| u32::try_from(bytes(text)?).ok().filter(|size| (1..=super::BYTES_MAX).contains(size));
     let Some((from, to)) = text.split_once("..") else { return Some(vec![size(text)?]) };

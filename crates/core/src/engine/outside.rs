@@ -1,88 +1,92 @@
-//! What comes into the engine from outside: requests of clients, the commands that real hosts write, and their rings.
+//! Inputs from outside the simulation: requests of clients, and commands and doorbells of real hosts.
 
 use super::Engine;
 use crate::drive::Drive;
 use crate::protocol::halves::{Controller as _, Driver as _};
-use crate::protocol::ports::Ports;
 use crate::protocol::real_hosts::HostCommand;
 use crate::request::Io;
 use crate::time::Time;
 
-/// What comes into the engine from outside.
+/// An input from outside the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A request at the application's end, for a thread made by [`Engine::add_client`], of an operation that the drive
-    /// [has](Drive::check_operation). `token` is the caller's name for it, which [`Engine::take_completed`] gives back.
+    /// [has](Drive::check_operation). [`Engine::take_completed`] gives `token` back, by which the caller knows the request.
     Request { thread: u16, io: Io, token: u32 },
-    /// A host's own driver writes a device register: the packet has just reached the device.
+    /// A register write of a host's own driver that has just reached the device.
     RegisterWrite { address: u64, value: u32 },
-    /// A real host rings for the commands that have been [placed](Engine::place) in a queue: the packet leaves the host.
+    /// A doorbell write of a real host for the commands that have been [placed](Engine::place) in a queue; its packet leaves
+    /// the host.
     Ring { queue: u16 },
 }
 
-/// An injected request that has its result.
+/// Completion of an injected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// The name that the caller gave it.
+    /// Token that the caller gave the request.
     pub token: u32,
-    /// When the application had its result.
+    /// Instant at which the application had its result.
     pub at: Time,
 }
 
 impl Engine {
-    /// The drive with queues that the drivers of real hosts write into: nothing of a host's software is simulated. Nothing
-    /// if the drive's protocol has none that such drivers know.
+    /// Returns a machine whose queues the drivers of real hosts write into, without simulated software of a host; none if real
+    /// drivers do not know the drive's protocol.
     pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
         let mut engine = Engine::new(drive, seed);
-        engine.driver.real_hosts()?.give_way();
-        engine.controller.real_hosts()?.begin();
+        engine.devices[0].driver.real_hosts()?.give_way();
+        engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();
         engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
         Some(engine)
     }
 
-    /// A real host has created a queue with so many entries, as many as the drive's at most: whether it begins anew, which
-    /// it does not while commands of the one before are under way.
+    /// Begins a queue that a real host has created anew with so many entries, as many as the drive's at most; false while
+    /// commands of the queue before are in flight.
     pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
-        let Engine { driver, controller, shared, .. } = self;
-        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return false };
-        let has_begun = queues.begin_queue(queue, entries, shared);
-        if has_begun {
+        let Engine { shared, memory, devices, .. } = self;
+        let device = &mut devices[0];
+        let (driver, mut ports) = device.driver_side(memory, shared);
+        let has_begun = driver.real_hosts().is_some_and(|queues| queues.begin_queue(queue, entries, &mut ports));
+        if let Some(controller) = device.controller.real_hosts().filter(|_| has_begun) {
             controller.restart_queue(queue, entries);
         }
         has_begun
     }
 
-    /// How many more commands a queue of real hosts has room for.
+    /// Number of commands that a queue of real hosts still has room for.
     pub fn room(&mut self, queue: u16) -> usize {
-        self.driver.real_hosts().map_or(0, |queues| queues.room(queue))
+        self.devices[0].driver.real_hosts().map_or(0, |queues| queues.room(queue))
     }
 
-    /// A command of a real host arrives at `at`, in the next slot of its queue; the device hears of it by
+    /// Places a command that arrives from a real host at `at` in the next slot of its queue; the device hears of it by
     /// [`Input::Ring`]. [`Engine::take_completed`] gives its token back when its completion is in the host's memory.
     pub fn place(&mut self, at: Time, command: &HostCommand) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
         let thread = self.queue_threads[usize::from(command.queue)];
-        let Engine { driver, controller, shared, .. } = self;
-        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return };
-        let slot = queues.place(at, thread, command, shared);
-        controller.give_lists(command.queue, slot, command.lists);
+        let Engine { shared, memory, devices, .. } = self;
+        let device = &mut devices[0];
+        let (driver, mut ports) = device.driver_side(memory, shared);
+        let slot = driver.real_hosts().map(|queues| queues.place(at, thread, command, &mut ports));
+        if let Some((slot, controller)) = slot.zip(device.controller.real_hosts()) {
+            controller.give_lists(command.queue, slot, command.lists);
+        }
     }
 
-    /// What a real host finds in an entry of a completion queue; nothing of a protocol that such hosts do not speak.
+    /// Completion queue entry as a real host finds it; none of a protocol that real drivers do not know.
     pub fn completion_entry(&mut self, queue: u16, slot: u32) -> Option<[u8; 16]> {
-        Some(self.driver.real_hosts()?.completion_entry(queue, slot, &self.shared))
+        Some(self.devices[0].driver.real_hosts()?.completion_entry(queue, slot, &self.memory))
     }
 
-    /// Add a thread whose requests are injected.
+    /// Adds a thread whose requests are injected, and returns its number.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.add_queue_client(iodepth);
         self.let_look(thread);
         thread
     }
 
-    /// The same for commands that a real host's own driver writes: nobody here looks for their completions.
+    /// Adds a thread for commands that a real host's own driver writes: no simulated thread polls for their completions.
     fn add_queue_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.host.add_thread(iodepth, None, None);
         let place = self.recorder.add_client(iodepth);
@@ -90,27 +94,28 @@ impl Engine {
         thread
     }
 
-    /// Let `input` happen at `at`, which may not lie before an event that has been handled.
+    /// Injects `input` at `at`, which may not lie before an event that has been handled.
     pub fn inject(&mut self, at: Time, input: Input) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
         match input {
             Input::Request { thread, io, token } => {
-                self.host.inject(at, thread, io, token, &self.driver, &mut self.shared);
+                self.host.inject(at, thread, io, token, &self.devices[0].driver, &mut self.shared);
             }
             Input::RegisterWrite { address, value } => {
-                let Engine { controller, link, media, shared, .. } = self;
-                controller.on_register_write(at, address, value, &mut Ports { link, media, shared });
+                let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
+                controller.on_register_write(at, address, value, &mut ports);
             }
             Input::Ring { queue } => {
-                let queues = self.driver.real_hosts().expect("whoever rings has placed a command");
-                queues.ring(queue, &mut self.link, &mut self.shared);
+                let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
+                let queues = driver.real_hosts().expect("whoever rings has placed a command");
+                queues.ring(queue, &mut ports);
             }
         }
     }
 
-    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
-    /// are kept until then.
+    /// Takes the next completion of an injected request, in the order of completion. Whoever injects requests takes all
+    /// completions, as they are kept until then.
     pub fn take_completed(&mut self) -> Option<Completed> {
         self.client_completed.pop_front()
     }

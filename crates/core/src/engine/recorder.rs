@@ -1,4 +1,4 @@
-//! Counts what completes, and makes the outcome of a run of it.
+//! Counts completed requests, and makes the outcome of a run of them.
 
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
@@ -9,29 +9,29 @@ use crate::request::Request;
 use crate::time::{Span, Time};
 use crate::workload::Job;
 
-/// What is measured of one job.
+/// Measurements of one job.
 #[derive(Clone, Debug, Default)]
-struct Counted {
+struct JobRecord {
     outcome: JobOutcome,
     ramp_end: Time,
     last: Time,
 }
 
-/// The results so far.
+/// Results of a run so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
-    jobs: Vec<Counted>,
+    jobs: Vec<JobRecord>,
     /// Job of each thread.
     threads: Vec<usize>,
     completed: u64,
     last: Time,
-    /// Single requests, if somebody wants to see them.
+    /// Single requests, if they are to be kept.
     kept: Option<Box<KeptRequests>>,
 }
 
-/// What the parts of the machine have to say about a run.
+/// Measurements of the parts of a machine.
 #[derive(Clone, Debug)]
-pub(super) struct Parts {
+pub(super) struct PartOutcomes {
     pub now: Time,
     pub upstream: WireUse,
     pub downstream: WireUse,
@@ -45,26 +45,26 @@ pub(super) struct Parts {
 }
 
 impl Recorder {
-    /// Count the requests of a job; its number.
-    /// It starts at `start`, and runs beside all others of its group.
+    /// Begins to count the requests of a job, which starts at `start` and runs beside all others of its group. Returns the job's
+    /// number.
     pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
-        self.jobs.push(Counted { outcome, ramp_end: start + job.ramp_time, last: Time::ZERO });
+        self.jobs.push(JobRecord { outcome, ramp_end: start + job.ramp_time, last: Time::ZERO });
         self.jobs.len() - 1
     }
 
-    /// Count injected requests; the number of their job.
+    /// Begins to count injected requests, and returns the number of their job.
     pub(super) fn add_client(&mut self, iodepth: u32) -> usize {
         let name = format!("client{}", self.jobs.len());
-        self.jobs.push(Counted {
+        self.jobs.push(JobRecord {
             outcome: JobOutcome { name, iodepth, threads: 1, ..JobOutcome::default() },
-            ..Counted::default()
+            ..JobRecord::default()
         });
         self.jobs.len() - 1
     }
 
-    /// `thread` works for job number `job`.
+    /// Notes that `thread` works for job number `job`.
     pub(super) fn add_thread(&mut self, thread: u16, job: usize) {
         assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
         // Numbers in between are those of kernel threads, which complete nothing.
@@ -72,22 +72,22 @@ impl Recorder {
         self.threads.push(job);
     }
 
-    /// Keep the first `limit` requests that are counted.
+    /// Keeps the first `limit` requests that are counted.
     pub(super) fn keep_requests(&mut self, limit: usize) {
         self.kept = Some(Box::new(KeptRequests::new(limit)));
     }
 
-    /// Those that were kept, if any were to be; no more are kept.
+    /// Takes the requests that were kept, if any were to be, and ends the keeping.
     pub(super) fn take_requests(&mut self) -> Option<KeptRequests> {
         self.kept.take().map(|kept| *kept)
     }
 
-    /// Requests completed so far, those in the ramp included.
+    /// Number of requests completed so far, those in the ramp included.
     pub(super) fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Requests counted so far, without those in the ramp.
+    /// Number of requests counted so far, without those in the ramp.
     pub(super) fn counted(&self) -> u64 {
         self.jobs.iter().map(|job| job.outcome.read.ios + job.outcome.write.ios).sum()
     }
@@ -101,12 +101,12 @@ impl Recorder {
         latency
     }
 
-    /// Time of the last completion.
+    /// Instant of the last completion.
     pub(super) fn last(&self) -> Time {
         self.last
     }
 
-    /// A request is done.
+    /// Records a completed request.
     pub(super) fn record(&mut self, now: Time, request: &Request) {
         self.completed += 1;
         self.last = now;
@@ -141,7 +141,7 @@ impl Recorder {
         request.ledger.close_into(now, &mut direction.stages);
     }
 
-    /// A request has failed: it counts as such, and nowhere else.
+    /// Records a failed request, which counts nowhere else.
     #[cold]
     pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
         self.completed += 1;
@@ -156,14 +156,14 @@ impl Recorder {
         }
     }
 
-    /// The outcome so far.
-    pub(super) fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
+    /// Outcome of the run so far.
+    pub(super) fn outcome(&self, drive: &Drive, seed: u64, parts: PartOutcomes) -> Outcome {
         let elapsed = parts.now.since(Time::ZERO);
         Outcome {
             drive: drive.title(),
             seed,
             elapsed,
-            jobs: self.jobs.iter().map(Counted::outcome).collect(),
+            jobs: self.jobs.iter().map(JobRecord::outcome).collect(),
             upstream: parts.upstream,
             downstream: parts.downstream,
             cpu: parts.cpu,
@@ -177,7 +177,7 @@ impl Recorder {
     }
 }
 
-impl Counted {
+impl JobRecord {
     fn outcome(&self) -> JobOutcome {
         let runtime = self.last.since(self.ramp_end);
         let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
@@ -187,7 +187,7 @@ impl Counted {
     }
 }
 
-fn energy(drive: &Drive, parts: &Parts, elapsed: Span) -> Energy {
+fn energy(drive: &Drive, parts: &PartOutcomes, elapsed: Span) -> Energy {
     let model = PowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
     Energy { server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share), idle_w: drive.power.idle_w }

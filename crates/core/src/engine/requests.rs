@@ -1,25 +1,27 @@
-//! The single requests of a run, if somebody wants to see them: the first so many that were counted.
+//! Single requests of a run, kept on demand: the first so many that were counted.
 
 use crate::ledger::StageTimes;
 use crate::request::Io;
 use crate::time::Time;
 
-/// A request that is done.
+/// A completed request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// In the order of issue from 1, those of a ramp included.
+    /// Number in the order of issue from 1, requests of a ramp included.
     pub number: u64,
-    /// Of its job, in the order of [`Outcome::jobs`](crate::ledger::Outcome::jobs).
+    /// Number of its job, in the order of [`Outcome::jobs`](crate::ledger::Outcome::jobs).
     pub job: usize,
+    /// Operation, place and size.
     pub io: Io,
-    /// When the application wanted it: its latency counts from here.
+    /// Instant at which the application wanted it: its latency counts from here.
     pub wanted: Time,
+    /// Instant at which the application had its result.
     pub done: Time,
-    /// They sum to the time between both.
+    /// Times of its stages, which sum to its latency.
     pub stages: StageTimes,
 }
 
-/// Requests up to a limit, in the order in which they are done.
+/// Requests up to a limit, in the order of completion.
 #[derive(Clone, Debug, Default)]
 pub struct KeptRequests {
     kept: Vec<Kept>,
@@ -28,7 +30,7 @@ pub struct KeptRequests {
 }
 
 impl KeptRequests {
-    /// Room for `limit` requests, which is taken as they come.
+    /// Returns an empty list for up to `limit` requests; memory is taken as they come.
     pub fn new(limit: usize) -> KeptRequests {
         KeptRequests { limit, ..KeptRequests::default() }
     }
@@ -41,12 +43,12 @@ impl KeptRequests {
         }
     }
 
-    /// Those that were kept.
+    /// Requests that were kept.
     pub fn kept(&self) -> &[Kept] {
         &self.kept
     }
 
-    /// How many came after the limit.
+    /// Number of requests that came after the limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

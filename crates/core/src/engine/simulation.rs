@@ -1,4 +1,4 @@
-//! Running a description: jobs on a drive, from the first request to the last.
+//! Runs of jobs on a drive, from the first request to the last.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ use crate::time::{Span, Time};
 use crate::workload::trace::Requests;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
 
-/// A run that is ready to go, or under way.
+/// A run of jobs on a drive, about to begin or in progress.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     drive: Drive,
     engine: Engine,
     seed: u64,
-    /// Requests that all jobs will make, and the longest of their times, as far as that is known.
+    /// Number of requests that all jobs will make, and the longest of their times, as far as these are known.
     ios: Option<u64>,
     runtime: Option<Span>,
 }
 
 impl Simulation {
-    /// Set up `jobs` on `drive`.
+    /// Sets up a run of `jobs` on `drive`.
     ///
     /// # Errors
     /// Everything that keeps the jobs from running on this drive.
@@ -34,7 +34,7 @@ impl Simulation {
         Ok(Simulation::set_up(drive, jobs, seed, Engine::new))
     }
 
-    /// The same with real bytes, so that every read is verified; see [`Engine::with_data`]. With incomplete tags, the
+    /// Sets up a run with real bytes, in which every read is verified; see [`Engine::with_data`]. With incomplete tags, the
     /// tags in the buffers decide, so that collisions are those of the data.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Simulation {
         Ok(Simulation::set_up(drive, jobs, seed, Engine::with_data))
     }
 
-    /// Whether these jobs can run on this drive.
+    /// Checks that these jobs can run on this drive.
     ///
     /// # Errors
     /// Everything that keeps them from it.
@@ -80,27 +80,27 @@ impl Simulation {
         Simulation { drive: drive.clone(), engine, seed, ios, runtime }
     }
 
-    /// Record up to `limit` steps for a packet ladder or a timeline.
+    /// Records up to `limit` steps for a packet ladder or a timeline.
     pub fn record(&mut self, limit: usize) {
         self.engine.record(limit);
     }
 
-    /// Keep the first `limit` requests that are counted, 400 bytes each.
+    /// Keeps the first `limit` requests that are counted, 400 bytes each.
     pub fn keep_requests(&mut self, limit: usize) {
         self.engine.keep_requests(limit);
     }
 
-    /// Those that were kept, if any were to be; no more are kept.
+    /// Takes the requests that were kept, if any were to be, and ends the keeping.
     pub fn take_requests(&mut self) -> Option<KeptRequests> {
         self.engine.take_requests()
     }
 
-    /// Run on for about `events` events; false once the jobs are done.
+    /// Runs on for about `events` events; false once the jobs are done.
     pub fn step(&mut self, events: u64) -> bool {
         self.engine.run(events)
     }
 
-    /// Share of the run that is over, as far as the jobs tell.
+    /// Share of the run that is over (0 to 1), as far as the jobs tell.
     pub fn progress(&self) -> Option<f64> {
         let by_ios = self.ios.map(|ios| self.engine.completed() as f64 / ios.max(1) as f64);
         let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
@@ -111,22 +111,22 @@ impl Simulation {
         share.map(|share| share.min(1.0))
     }
 
-    /// Requests that are over, those that have failed included.
+    /// Number of completed requests, those that have failed included.
     pub fn completed(&self) -> u64 {
         self.engine.completed()
     }
 
-    /// Events handled so far.
+    /// Number of events handled so far.
     pub fn events(&self) -> u64 {
         self.engine.events()
     }
 
-    /// The simulated instant.
+    /// Simulated instant of the last event.
     pub fn now(&self) -> Time {
         self.engine.now()
     }
 
-    /// Requests counted so far, without those in a ramp.
+    /// Number of requests counted so far, without those in a ramp.
     pub fn counted(&self) -> u64 {
         self.engine.counted()
     }
@@ -136,27 +136,27 @@ impl Simulation {
         self.engine.latency()
     }
 
-    /// What has been measured so far.
+    /// Results so far.
     pub fn outcome(&self) -> Outcome {
         self.engine.outcome(&self.drive, self.seed)
     }
 
-    /// What has been recorded.
+    /// Steps recorded so far.
     pub fn trace(&self) -> &Trace {
         self.engine.trace()
     }
 
-    /// The first reads that returned what they may not, described; none without data.
+    /// Descriptions of the first reads that returned wrong bytes; none without data.
     pub fn data_problems(&self) -> &[String] {
         self.engine.data_problems()
     }
 
-    /// Number of the first request whose read was one of them.
+    /// Number of the first request whose read returned wrong bytes.
     pub fn first_wrong_read(&self) -> Option<u64> {
         self.engine.first_wrong_read()
     }
 
-    /// See [`Engine::memory_problem`].
+    /// Fault in an account of the memory, if there is one; see [`Engine::memory_problem`].
     pub fn memory_problem(&self) -> Option<String> {
         self.engine.memory_problem()
     }
@@ -166,13 +166,13 @@ impl Simulation {
         &mut self.engine
     }
 
-    /// The drive.
+    /// Drive of the run.
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
 }
 
-/// Everything that keeps jobs from running within these limits.
+/// Returns everything that keeps jobs from running within these limits.
 fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
     let place = JobPlace::new("jobs", None);
     let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
@@ -180,7 +180,7 @@ fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
     Problems(problems).or(())
 }
 
-/// Run jobs to their end.
+/// Runs jobs to their end.
 ///
 /// # Errors
 /// Everything that keeps the jobs from running on this drive.
@@ -203,7 +203,7 @@ pub fn simulate(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Outcome, Probl
     Ok(simulation.outcome())
 }
 
-/// The same for a job file that replays no traces.
+/// Runs the jobs of a job file that replays no traces.
 ///
 /// # Errors
 /// Everything that is wrong with the jobs.

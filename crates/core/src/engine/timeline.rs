@@ -1,17 +1,17 @@
-//! How a run goes in time: it is cut into windows of equally many requests, some hundred of them however long it is.
+//! A run in time, cut into windows of equally many requests: some hundred windows, however long the run is.
 
 use super::simulation::Simulation;
 use crate::ledger::Latency;
 use crate::time::Time;
 
-/// Windows at which they are put together in pairs.
+/// Number of windows at which neighbours are merged in pairs.
 const WINDOWS_MAX: usize = 120;
-/// Requests of a window at first.
+/// Requests of a window at the beginning of a run.
 const WINDOW_IOS: u64 = 16;
-/// Events between two looks at how many requests are done.
+/// Events between two looks at the number of completed requests.
 const EVENTS: u64 = 64;
 
-/// A run that is watched.
+/// Windows of a run that is being watched.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     windows: Vec<Window>,
@@ -20,11 +20,14 @@ pub struct Timeline {
     from: Option<Time>,
 }
 
-/// Requests that have followed each other.
+/// Requests that were completed one after the other.
 #[derive(Clone, Debug)]
 pub struct Window {
+    /// Beginning of the window.
     pub from: Time,
+    /// End of the window.
     pub to: Time,
+    /// Latencies of its requests.
     pub latency: Latency,
 }
 
@@ -35,7 +38,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Run on for about `events` events, as [`Simulation::step`] does, and watch; false once the jobs are done.
+    /// Runs on for about `events` events, as [`Simulation::step`] does, and adds windows; false once the jobs are done.
     pub fn step(&mut self, simulation: &mut Simulation, events: u64) -> bool {
         let last = simulation.events().saturating_add(events);
         let mut goes_on = true;
@@ -73,7 +76,7 @@ impl Timeline {
         self.windows = pairs.collect();
     }
 
-    /// The windows so far; requests after the last are in none.
+    /// Windows so far; requests after the last one are in none.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
@@ -86,7 +89,7 @@ impl Window {
         Window { from: self.from, to: next.to, latency }
     }
 
-    /// Requests a second of simulated time.
+    /// Throughput in requests a second of simulated time.
     pub fn iops(&self) -> f64 {
         self.latency.count() as f64 / self.to.since(self.from).as_s().max(f64::MIN_POSITIVE)
     }

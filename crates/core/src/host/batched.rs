@@ -18,7 +18,6 @@ use super::thread::{State, Thread, Work};
 use crate::config::{Engine, Stack, Switches, Wait};
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::memory::HostMemory;
 use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
 use crate::protocol::ports::queue_of;
@@ -231,17 +230,10 @@ impl Batcher {
 }
 
 /// Rings the doorbells of so many drives for a batch that ends with `last`.
-pub(super) fn ring(
-    posted: &mut Option<Posted>,
-    core: usize,
-    drives: u32,
-    driver: &AnyDriver,
-    last: &mut Request,
-    memory: &HostMemory,
-) {
+pub(super) fn ring(posted: &mut Option<Posted>, core: usize, drives: u32, driver: &AnyDriver, last: &mut Request) {
     for _ in 0..drives {
         let from = last.ledger.cursor();
-        driver.submit_work(&last.io, last.thread, memory, &mut last.ledger);
+        driver.submit_work(&last.io, last.thread, &mut last.ledger);
         let to = last.ledger.cursor();
         // A driver that does without the word takes no time for it.
         if let Some(posted) = posted.as_mut().filter(|_| to > from) {
@@ -478,7 +470,7 @@ impl Batched {
             let request = &mut shared.requests[last.request];
             request.ledger.until(Stage::Batch, batcher.cursor);
             if batcher.poller.is_none() {
-                ring(&mut self.posted, core, drives, driver, request, &shared.memory);
+                ring(&mut self.posted, core, drives, driver, request);
             }
             batcher.cursor = request.ledger.cursor();
             for member in &mut batcher.members {

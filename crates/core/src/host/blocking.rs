@@ -134,7 +134,7 @@ impl Blocking {
         let ledger = &mut request.ledger;
         self.stack.advance(&mut path, ledger);
         self.stack.copy(&path, next.io.bytes, ledger);
-        driver.submit_work(&next.io, thread, &shared.memory, ledger);
+        driver.submit_work(&next.io, thread, ledger);
         ledger.set_pace(0);
         let end = ledger.cursor();
         request.submitted = end;

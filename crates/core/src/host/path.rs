@@ -151,7 +151,7 @@ impl Blocking {
         let work = match path.way {
             Way::Down => {
                 self.stack.copy(&path, request.io.bytes, &mut request.ledger);
-                driver.submit_work(&request.io, request.thread, &shared.memory, &mut request.ledger);
+                driver.submit_work(&request.io, request.thread, &mut request.ledger);
                 request.ledger.set_pace(0);
                 Work::Submit(path.request)
             }

@@ -92,7 +92,7 @@ impl Batched {
             ledger.until(Stage::Batch, cursor);
             spend(ledger, &software.down(request.io.op.direction()).kernel, &request.io);
             if place == last {
-                ring(&mut self.posted, poller.core, drives, driver, request, &shared.memory);
+                ring(&mut self.posted, poller.core, drives, driver, request);
             }
             cursor = request.ledger.cursor();
         }

@@ -12,6 +12,7 @@
 use super::iommu::Iommu;
 use super::{Arrival, Link};
 use crate::config::{self, Placement};
+use crate::memory::HostMemory;
 use crate::random::mix;
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -140,10 +141,17 @@ impl RootComplex {
 
     /// Handles packets from the device that have arrived.
     #[inline(always)]
-    pub fn on_arrival(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+    pub fn on_arrival(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        link: &mut Link,
+        memory: &HostMemory,
+        shared: &mut Shared,
+    ) {
         match link.bursts[arrival.packet].packet.kind {
             Kind::MemoryWrite => self.on_write(now, arrival, link, shared),
-            Kind::MemoryRead => self.on_read(now, arrival, link, shared),
+            Kind::MemoryRead => self.on_read(now, arrival, link, memory, shared),
             // The completion of a processor's read has pushed the writes before it into memory.
             Kind::Completion => {
                 let settled_until = self.settled_until.max(link.bursts[arrival.packet].posted_until());
@@ -192,14 +200,7 @@ impl RootComplex {
     /// Handles packets of a write that are in memory now: copies their bytes. Returns true if they were the last of
     /// their burst.
     #[inline(always)]
-    pub fn on_settle(
-        &mut self,
-        packet: PacketId,
-        first: u32,
-        count: u32,
-        link: &mut Link,
-        shared: &mut Shared,
-    ) -> bool {
+    pub fn on_settle(&mut self, packet: PacketId, count: u32, link: &mut Link, memory: &mut HostMemory) -> bool {
         let flight = &mut link.bursts[packet];
         flight.settled += count;
         assert!(flight.settled <= flight.count(), "more packets of a burst reach memory than were sent");
@@ -207,9 +208,7 @@ impl RootComplex {
         if flight.packet.kind == Kind::Completion {
             // The data goes to a processor's register.
         } else if !user_data {
-            link.bursts.store(packet, address, bytes, &mut shared.memory);
-        } else if let Some(data) = &mut shared.data {
-            data.to_host(&flight.packet, first, count, &mut shared.memory);
+            link.bursts.store(packet, address, bytes, memory);
         }
         last
     }
@@ -217,7 +216,7 @@ impl RootComplex {
     /// Handles a read of the device. Once all packets of the burst are in, memory is read, unless earlier writes have
     /// yet to settle: a read does not pass a write.
     #[inline(always)] // Every read of the device comes this way, and from one place.
-    fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+    fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         self.keep_awake(now);
         let flight = &mut link.bursts[arrival.packet];
         if flight.first_arrival == Time::NEVER {
@@ -231,13 +230,13 @@ impl RootComplex {
             flight.first_arrival = settled_until;
             return shared.scheduler.at(settled_until, Event::Look(arrival.packet));
         }
-        self.on_look(now, arrival.packet, link, shared);
+        self.on_look(now, arrival.packet, link, memory, shared);
     }
 
     /// Reads memory now, and schedules the completion after the latency of the access, which the first packet has
     /// started.
     #[inline(always)]
-    pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
+    pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
         let region = self.region(packet.user_data);
         let translation = self.translation_time(now, packet.address, packet.bytes);
@@ -247,7 +246,7 @@ impl RootComplex {
         let at = (flight.first_arrival + latency).max(now);
         let Packet { user_data, address, bytes, .. } = flight.packet;
         if !user_data {
-            link.bursts.load(id, address, bytes, &shared.memory);
+            link.bursts.load(id, address, bytes, memory);
         }
         shared.scheduler.at(at, Event::Answer(id));
     }

@@ -87,10 +87,9 @@ struct Train {
     end: Time,
 }
 
-/// All switches, on the clock of those whose packets pass them.
+/// All switches of a machine.
 #[derive(Clone, Debug)]
 pub struct Switches {
-    scheduler: Scheduler,
     /// Of each switch, the way up and the way down, and of a peer likewise.
     ways: Vec<Way>,
     passing: Table<Passing>,
@@ -135,7 +134,6 @@ impl Switches {
     ) -> Option<Switches> {
         let sharing = config.sharing(drives);
         let switches = || Switches {
-            scheduler: Scheduler::default(),
             ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| Way::new(place, sharing)).collect(),
             passing: Table::default(),
             uplink: Port::new(&config.uplink(link), accept),
@@ -149,44 +147,34 @@ impl Switches {
         config.is_there().then(switches)
     }
 
-    /// When something happens here next.
-    pub fn next_at(&self) -> Option<Time> {
-        self.scheduler.next_at()
-    }
-
     /// Packets of a burst come. If they are posted, until when their drive misses the credits for them, unless it gets them
     /// back as they come: a switch has them for other packets once everything before them has left, and they themselves, as
     /// drives take turns.
-    pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
-        self.scheduler.advance(now);
-        if self.waits_for_others(now, coming, packet) {
+    pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
+        if self.waits_for_others(now, coming, packet, scheduler) {
             self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
             return None;
         }
-        self.start(now, coming, packet)
+        self.start(now, coming, packet, scheduler)
     }
 
     /// They go to the wire, or into its queue.
-    fn start(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
+    fn start(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         let id = self.take_in(coming, packet);
         let way = self.passing[id as usize].way;
         if self.ways[way].is_free(now) {
-            self.pass_through(now, id);
+            self.pass_through(now, id, scheduler);
             return None;
         }
-        self.queue_up(now, id);
+        self.queue_up(now, id, scheduler);
         is_posted_up(packet).then(|| self.ways[way].drained_at(now))
     }
 
-    /// The next thing that happens: packets at the other end, if it is that.
-    pub fn handle_next(&mut self) -> Option<Passed> {
-        if !self.scheduler.is_due(Time::NEVER) {
-            return None;
-        }
-        let (now, event) = self.scheduler.take();
+    /// Handles an event of the switches, and returns packets that are at the other end now.
+    pub fn on_event(&mut self, now: Time, event: Event, scheduler: &mut Scheduler) -> Option<Passed> {
         match event {
-            Event::Wire(way) => self.on_wire(now, way.into()),
-            Event::Look(drive) => self.release(now, drive as u16),
+            Event::Wire(way) => self.on_wire(now, way.into(), scheduler),
+            Event::Look(drive) => self.release(now, drive as u16, scheduler),
             Event::Arrive(id) => return self.on_there(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
@@ -209,7 +197,7 @@ impl Switches {
 
     /// Whether packets for one way have to wait until those of the same drive before them have left by another: a completion
     /// does not overtake its data.
-    fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet) -> bool {
+    fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> bool {
         if coming.direction == Direction::Down || !self.divides() {
             return false;
         }
@@ -219,19 +207,19 @@ impl Switches {
         let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
         let left_at = others.map(|other| other.left_at).max();
         if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
-            self.scheduler.at(at, Event::Look(coming.drive.into()));
+            scheduler.at(at, Event::Look(coming.drive.into()));
         }
         left_at.is_some() || !held.is_empty()
     }
 
     /// Packets of a drive have left: those that waited for them go on.
-    fn release(&mut self, now: Time, drive: u16) {
+    fn release(&mut self, now: Time, drive: u16, scheduler: &mut Scheduler) {
         let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
         while let Some((coming, packet)) = held.front().copied()
-            && !self.waits_for_others(now, coming, &packet)
+            && !self.waits_for_others(now, coming, &packet, scheduler)
         {
             held.pop_front();
-            self.start(now, coming, &packet);
+            self.start(now, coming, &packet, scheduler);
         }
         self.in_order[usize::from(drive)].held = held;
     }
@@ -270,7 +258,7 @@ impl Switches {
     }
 
     /// Packets find the uplink free: those that came before the last have left in the time that nobody else used.
-    fn pass_through(&mut self, now: Time, id: u32) {
+    fn pass_through(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[id as usize];
         let way = &mut self.ways[passing.way];
         let came_from = match passing.coming.direction {
@@ -280,11 +268,11 @@ impl Switches {
         let started = way.start_at(came_from);
         let count = std::mem::take(&mut passing.left);
         way.send(id, count, passing, started, now);
-        self.leave(now, id, started);
+        self.leave(now, id, started, scheduler);
     }
 
     /// Wait for the uplink.
-    fn queue_up(&mut self, now: Time, id: u32) {
+    fn queue_up(&mut self, now: Time, id: u32, scheduler: &mut Scheduler) {
         let passing = self.passing[id as usize];
         let place = self.ways[passing.way].place_of(&passing);
         self.cut_in(now, passing.way, place);
@@ -293,7 +281,7 @@ impl Switches {
         way.waiting += 1;
         way.queued += passing.time_left();
         let at = way.used_until.max(now);
-        self.wake(passing.way, at);
+        self.wake(passing.way, at, scheduler);
     }
 
     /// Cut the train on an uplink for another drive at the next packet boundary.
@@ -318,20 +306,20 @@ impl Switches {
     }
 
     /// The timer of an uplink has fired.
-    fn on_wire(&mut self, now: Time, place: usize) {
+    fn on_wire(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
         if way.wake_at != Some(now) {
             return;
         }
         way.wake_at = None;
         match way.used_until {
-            until if until > now => self.wake(place, until),
-            _ => self.serve(now, place),
+            until if until > now => self.wake(place, until, scheduler),
+            _ => self.serve(now, place, scheduler),
         }
     }
 
     /// The drive whose turn it is sends a packet, or all that it has in a burst if no other drive waits.
-    fn serve(&mut self, now: Time, place: usize) {
+    fn serve(&mut self, now: Time, place: usize, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
         let Some(drive) = way.turn() else { return };
         let id = way.queues[drive].pop_front().expect("it has something to send");
@@ -344,7 +332,7 @@ impl Switches {
         let started = way.start_at(now);
         way.send(id, count, passing, started, now);
         match passing.left {
-            0 => self.leave(now, id, started),
+            0 => self.leave(now, id, started, scheduler),
             _ => {
                 way.queues[drive].push_front(id);
                 way.waiting += 1;
@@ -353,12 +341,12 @@ impl Switches {
         }
         let way = &self.ways[place];
         if way.waiting > 0 {
-            self.wake(place, way.used_until);
+            self.wake(place, way.used_until, scheduler);
         }
     }
 
     /// The last packets of a burst are on the uplink: when they are at its other end.
-    fn leave(&mut self, now: Time, id: u32, started: Time) {
+    fn leave(&mut self, now: Time, id: u32, started: Time, scheduler: &mut Scheduler) {
         let passing = &mut self.passing[id as usize];
         let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
         let passed = match passing.coming.direction {
@@ -369,9 +357,9 @@ impl Switches {
         (passing.left_at, passing.there_at) = (passed, passed + self.pass);
         let (drive, there_at) = (passing.coming.drive, passing.there_at);
         // Now, even if an event is to come of an earlier instant: what leaves from here on comes behind it.
-        self.scheduler.at(there_at, Event::Arrive(id));
+        scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
-            self.scheduler.at(passed, Event::Look(drive.into()));
+            scheduler.at(passed, Event::Look(drive.into()));
         }
     }
 
@@ -392,11 +380,11 @@ impl Switches {
         Some(Passed { coming, left_at })
     }
 
-    fn wake(&mut self, place: usize, at: Time) {
+    fn wake(&mut self, place: usize, at: Time, scheduler: &mut Scheduler) {
         let way = &mut self.ways[place];
         if way.wake_at.is_none_or(|set| set > at) {
             way.wake_at = Some(at);
-            self.scheduler.at(at, Event::Wire(place as u8));
+            scheduler.at(at, Event::Wire(place as u8));
         }
     }
 }
@@ -488,12 +476,18 @@ mod tests {
 
     const PASS_NS: u64 = 100;
 
+    /// Switches with a clock of their own.
+    struct Clocked {
+        switches: Switches,
+        scheduler: Scheduler,
+    }
+
     /// Switches for two drives, with links of 4 B/ns and uplinks of so many lanes at 1 B/ns, skip sets and DLLPs left out.
-    fn switches(lanes: u8, per_packet: bool, accept: Span) -> Switches {
+    fn switches(lanes: u8, per_packet: bool, accept: Span) -> Clocked {
         switches_with(&config::Peer::default(), lanes, per_packet, accept)
     }
 
-    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> Switches {
+    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> Clocked {
         let granularity = if per_packet { Granularity::Packet } else { Granularity::Train };
         let link = config::Link {
             generation: 1,
@@ -504,7 +498,8 @@ mod tests {
             ..config::Link::default()
         };
         let config = config::Switch { drives: 2, generation: 1, lanes, pass: Span::from_ns(PASS_NS) };
-        Switches::of(&config, peer, &link, accept, 2).expect("there is one")
+        let switches = Switches::of(&config, peer, &link, accept, 2).expect("there is one");
+        Clocked { switches, scheduler: Scheduler::default() }
     }
 
     fn at(ns: u64) -> Time {
@@ -517,17 +512,19 @@ mod tests {
     }
 
     /// It comes from a drive, having taken so long.
-    fn come(switches: &mut Switches, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
+    fn come(clocked: &mut Clocked, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
         let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
         let coming = Coming { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
-        switches.enter(at(now), coming, &write(packets))
+        clocked.scheduler.advance(at(now));
+        clocked.switches.enter(at(now), coming, &write(packets), &mut clocked.scheduler)
     }
 
     /// All that passes, in its order: which drive's, and when it is there.
-    fn passed(switches: &mut Switches) -> Vec<(u16, u64)> {
+    fn passed(clocked: &mut Clocked) -> Vec<(u16, u64)> {
         let mut all = Vec::new();
-        while let Some(now) = switches.next_at() {
-            if let Some(passed) = switches.handle_next() {
+        while clocked.scheduler.is_due(Time::NEVER) {
+            let (now, event) = clocked.scheduler.take();
+            if let Some(passed) = clocked.switches.on_event(now, event, &mut clocked.scheduler) {
                 all.push((passed.coming.drive, now.since(Time::ZERO).as_ps() / 1000 - PASS_NS));
             }
         }
@@ -552,7 +549,7 @@ mod tests {
         come(&mut switches, 1000, 0, 8, 608);
         come(&mut switches, 1000, 1, 8, 608);
         assert_eq!(passed(&mut switches), [(0, 1000), (1, 1608)]);
-        assert_eq!(switches.busy_share(at(1216), Direction::Up), 1.0);
+        assert_eq!(switches.switches.busy_share(at(1216), Direction::Up), 1.0);
     }
 
     #[test]
@@ -596,7 +593,7 @@ mod tests {
         for (drive, packet, count) in [(0, data, 8), (1, data, 8), (1, write(1), 1), (0, write(1), 1)] {
             let packets = Arrival { packet: count, first: 0, count };
             let coming = Coming { drive, packets, direction: Direction::Up, beside: Span::ZERO };
-            switches.enter(at(0), coming, &packet);
+            switches.switches.enter(at(0), coming, &packet, &mut switches.scheduler);
         }
         let left = passed(&mut switches);
         let of = |drive| left.iter().filter(|(of, _)| *of == drive).map(|(_, at)| *at).collect::<Vec<_>>();

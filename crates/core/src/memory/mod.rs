@@ -1,20 +1,35 @@
 //! Host memory as far as its bytes matter: rings, doorbell pages and, in runs with data, buffers.
+//!
+//! Each device's driver allocates in an area of its own. An area begins with a flat part; allocations that find no room there
+//! are backed by pages that the first write makes. The first area's flat part is one piece of memory, which is quickest to
+//! reach, since most machines have but one device.
 
+mod paged;
 pub mod sparse;
 
+use paged::PagedBytes;
 use sparse::SparseBytes;
 
-/// Base of the region that is backed by bytes.
+/// First address of the flat part of the first area.
 const BASE: u64 = 0x1000_0000;
 
-/// Bytes of that region. What finds no room in it is backed as far as it is written.
+/// Bytes of an area's flat part.
 const FLAT_BYTES_MAX: u64 = 8 << 20;
 
-/// Base of the region that is backed as far as it is written.
-const SPARSE: u64 = 1 << 62;
+/// First address of everything that is backed by pages.
+const PAGED: u64 = 1 << 62;
+
+/// Addresses that an area has there.
+const AREA_BITS: u32 = 40;
+
+/// Where the part behind the flat one begins in an area: no page of a translation, of 1 GiB at most, has bytes of both.
+const BEHIND_FLAT: u64 = 1 << 30;
 
 /// Base of the address ranges that are reserved for data buffers.
 const BUFFERS: u64 = 1 << 40;
+
+/// What the buffers of each area are aligned to.
+const BUFFERS_ALIGNMENT: u64 = 1 << 30;
 
 /// What allocations are aligned to.
 const PAGE_BYTES: u64 = 4096;
@@ -22,66 +37,96 @@ const PAGE_BYTES: u64 = 4096;
 /// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).
 pub const MSI_BASE: u64 = 0xfee0_0000;
 
-/// A flat region of host memory, with addresses beyond it that are valid but hold nothing.
+/// Memory of a host, with addresses beyond its bytes that are valid but hold nothing.
 ///
 /// Runs without data reserve their buffers there, so that addresses are real and no bytes are moved.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
+    /// Flat part of the first area.
     bytes: Vec<u8>,
-    /// Rings of many or long queues, of which a run uses few entries: in pieces of the size of four commands.
-    sparse: SparseBytes<256>,
-    next_sparse: u64,
+    /// Areas of the devices, of which the last one is being allocated in.
+    areas: Vec<Area>,
     next_unbacked: u64,
-    /// The data buffers of a run with data.
+    /// Data buffers of a run with data.
     buffers: Option<SparseBytes>,
+}
+
+/// Addresses that one device's driver allocates, and the bytes behind those that are backed by pages.
+#[derive(Clone, Debug)]
+struct Area {
+    /// Ends of the flat part and of the part behind it, so far, counted from the first address of the area.
+    flat_end: u64,
+    end: u64,
+    /// First address that is reserved for data buffers.
+    buffers: u64,
+    pages: PagedBytes,
+}
+
+impl Area {
+    fn new(buffers: u64) -> Area {
+        Area { flat_end: 0, end: BEHIND_FLAT, buffers, pages: PagedBytes::default() }
+    }
+
+    /// True if `bytes` bytes from `offset` on have been allocated.
+    fn has(&self, offset: u64, bytes: u64) -> bool {
+        let end = if offset < BEHIND_FLAT { self.flat_end } else { self.end };
+        offset.checked_add(bytes).is_some_and(|until| until <= end)
+    }
 }
 
 impl Default for HostMemory {
     fn default() -> HostMemory {
-        HostMemory {
-            bytes: Vec::new(),
-            sparse: SparseBytes::default(),
-            next_sparse: SPARSE,
-            next_unbacked: BUFFERS,
-            buffers: None,
-        }
+        HostMemory { bytes: Vec::new(), areas: vec![Area::new(BUFFERS)], next_unbacked: BUFFERS, buffers: None }
     }
 }
 
 impl HostMemory {
-    /// Zeroed memory of `bytes`, page-aligned; its bus address.
+    /// Begins an area for one more device.
+    pub(crate) fn begin_area(&mut self) {
+        self.next_unbacked = self.next_unbacked.next_multiple_of(BUFFERS_ALIGNMENT);
+        self.areas.push(Area::new(self.next_unbacked));
+    }
+
+    /// Allocates zeroed memory of `bytes`, page-aligned, and returns its bus address.
     pub fn allocate(&mut self, bytes: u64) -> u64 {
-        let start = (self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
+        let number = self.areas.len() as u64 - 1;
+        let area = &mut self.areas[number as usize];
+        let first_address = PAGED + (number << AREA_BITS);
+        let start = area.flat_end.next_multiple_of(PAGE_BYTES);
         if start + bytes > FLAT_BYTES_MAX {
-            let start = self.next_sparse;
-            self.next_sparse += bytes.next_multiple_of(PAGE_BYTES);
-            return start;
+            let start = area.end;
+            area.end += bytes.next_multiple_of(PAGE_BYTES);
+            return first_address + start;
         }
-        self.bytes.resize((start + bytes) as usize, 0);
+        area.flat_end = start + bytes;
+        if number > 0 {
+            return first_address + start;
+        }
+        self.bytes.resize(area.flat_end as usize, 0);
         BASE + start
     }
 
-    /// Let reserved ranges hold bytes from now on.
+    /// Lets reserved ranges hold bytes from now on.
     pub fn keep_buffers(&mut self) {
         self.buffers = Some(SparseBytes::default());
     }
 
-    /// Nobody uses the ranges any more that were reserved: they are free again, and hold nothing.
+    /// Frees the ranges that the last device has reserved, and forgets what they hold, as nobody uses them any more.
     pub fn release_reserved(&mut self) {
-        self.next_unbacked = BUFFERS;
+        self.next_unbacked = self.areas.last().map_or(BUFFERS, |area| area.buffers);
         if let Some(buffers) = &mut self.buffers {
             *buffers = SparseBytes::default();
         }
     }
 
-    /// An address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
+    /// Reserves an address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;
         self.next_unbacked += bytes.next_multiple_of(PAGE_BYTES);
         start
     }
 
-    /// Fill `into` from `address`; memory that holds nothing reads as zeros.
+    /// Fills `into` from `address`; memory that holds nothing reads as zeros.
     #[inline]
     pub fn read(&self, address: u64, into: &mut [u8]) {
         match self.slice(address, into.len()) {
@@ -92,8 +137,11 @@ impl HostMemory {
 
     #[inline(never)]
     fn read_elsewhere(&self, address: u64, into: &mut [u8]) {
-        if self.is_sparse(address, into.len()) {
-            self.sparse.read(address, into);
+        if let Some((area, offset)) = area_of(address) {
+            match self.areas.get(area).filter(|area| area.has(offset, into.len() as u64)) {
+                Some(area) => area.pages.read(offset, into),
+                None => into.fill(0),
+            }
         } else if let Some(buffers) = self.buffers.as_ref().filter(|_| address >= BUFFERS) {
             buffers.read(address, into);
         } else {
@@ -101,7 +149,7 @@ impl HostMemory {
         }
     }
 
-    /// Write `from` to `address`; memory that holds nothing forgets it.
+    /// Writes `from` to `address`; memory that holds nothing forgets it.
     #[inline]
     pub fn write(&mut self, address: u64, from: &[u8]) {
         match self.slice_mut(address, from.len()) {
@@ -110,8 +158,8 @@ impl HostMemory {
         }
     }
 
-    /// The same with what `entry` puts together. It goes to its place word by word: copied from elsewhere just after it was
-    /// put together there, it would make the processor wait for all of its parts.
+    /// Writes what `entry` puts together to `address`, word by word: copied from elsewhere just after it was put together
+    /// there, it would make the processor wait for all of its parts.
     #[inline(always)]
     pub fn put<const BYTES: usize>(&mut self, address: u64, entry: impl Fn() -> [u8; BYTES]) {
         match self.slice_mut(address, BYTES).and_then(|bytes| bytes.first_chunk_mut()) {
@@ -122,33 +170,37 @@ impl HostMemory {
 
     #[inline(never)]
     fn write_elsewhere(&mut self, address: u64, from: &[u8]) {
-        if self.is_sparse(address, from.len()) {
-            self.sparse.write(address, from);
+        if let Some((area, offset)) = area_of(address) {
+            if let Some(area) = self.areas.get_mut(area).filter(|area| area.has(offset, from.len() as u64)) {
+                area.pages.write(offset, from);
+            }
         } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {
             buffers.write(address, from);
         }
     }
 
-    /// The bytes at `address`, if they lie in one piece.
+    /// Bytes at `address`, if they lie in the flat part of the first area.
     #[inline]
     pub fn slice(&self, address: u64, bytes: usize) -> Option<&[u8]> {
         let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
         self.bytes.get(start..start.checked_add(bytes)?)
     }
 
-    /// The same to write to.
+    /// Bytes at `address` to be written to, if they lie in the flat part of the first area.
     #[inline]
     pub fn slice_mut(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
         self.bytes.get_mut(start..start.checked_add(bytes)?)
     }
-
-    fn is_sparse(&self, address: u64, bytes: usize) -> bool {
-        address >= SPARSE && address.checked_add(bytes as u64).is_some_and(|end| end <= self.next_sparse)
-    }
 }
 
-/// Copy bytes, as many as there is room for; commands, completion entries and doorbells, which are nearly all that is
+/// Number of the area that an address lies in, and its place there; none for one that no pages are behind.
+fn area_of(address: u64) -> Option<(usize, u64)> {
+    let offset = address.checked_sub(PAGED)?;
+    Some(((offset >> AREA_BITS) as usize, offset & ((1 << AREA_BITS) - 1)))
+}
+
+/// Copies bytes, as many as there is room for; commands, completion entries and doorbells, which are nearly all that is
 /// ever copied, without a call.
 #[inline]
 pub fn copy(into: &mut [u8], from: &[u8]) {

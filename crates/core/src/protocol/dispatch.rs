@@ -2,13 +2,13 @@
 //! request calls them often.
 
 use super::halves::{Controller, Driver, Looking, Protocol};
-use super::ports::{Ports, Settled};
+use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Engine, Filesystem, Stage};
 use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::memory::HostMemory;
+use crate::memory::sparse::SparseBytes;
 use crate::problem::{Broken, Problem};
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
@@ -46,10 +46,15 @@ macro_rules! halves_of {
         }
 
         /// Returns driver and controller of a drive's protocol, set up and connected.
-        pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (AnyDriver, AnyController) {
+        pub fn connect(
+            drive: &Drive,
+            seed: u64,
+            memory: &mut HostMemory,
+            shared: &mut Shared,
+        ) -> (AnyDriver, AnyController) {
             match drive.interface {
                 $(Interface::$Protocol => {
-                    let (driver, controller) = super::$protocol::connect(drive, seed, shared);
+                    let (driver, controller) = super::$protocol::connect(drive, seed, memory, shared);
                     (AnyDriver::$Protocol(driver), AnyController::$Protocol(controller))
                 })+
             }
@@ -82,9 +87,9 @@ macro_rules! halves_of {
 
         impl Driver for AnyDriver {
             #[inline(always)]
-            fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+            fn submit_work(&self, io: &Io, thread: u16, ledger: &mut Ledger) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.submit_work(io, thread, memory, ledger),)+
+                    $(AnyDriver::$Protocol(half) => half.submit_work(io, thread, ledger),)+
                 }
             }
 
@@ -114,15 +119,15 @@ macro_rules! halves_of {
                 }
             }
 
-            fn acknowledge(&mut self, thread: u16, link: &mut Link, shared: &mut Shared) {
+            fn acknowledge(&mut self, thread: u16, ports: &mut HostPorts) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.acknowledge(thread, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.acknowledge(thread, ports),)+
                 }
             }
 
-            fn submit_together(&mut self, now: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+            fn submit_together(&mut self, now: Time, requests: &[RequestId], ports: &mut HostPorts) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.submit_together(now, requests, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.submit_together(now, requests, ports),)+
                 }
             }
 
@@ -140,9 +145,9 @@ macro_rules! halves_of {
             }
 
             #[inline(always)]
-            fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+            fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.submit(now, request, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.submit(now, request, ports),)+
                 }
             }
 
@@ -152,29 +157,28 @@ macro_rules! halves_of {
                 now: Time,
                 settled: &Settled,
                 polling: bool,
-                link: &mut Link,
-                shared: &mut Shared,
+                ports: &mut HostPorts
             ) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.on_settled(now, settled, polling, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.on_settled(now, settled, polling, ports),)+
                 }
             }
 
-            fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
+            fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.on_handled(now, vector, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.on_handled(now, vector, ports),)+
                 }
             }
 
-            fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
+            fn on_answer(&mut self, now: Time, answer: &Payload, ports: &mut HostPorts) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.on_answer(now, answer, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.on_answer(now, answer, ports),)+
                 }
             }
 
-            fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+            fn on_timer(&mut self, now: Time, ports: &mut HostPorts) {
                 match self {
-                    $(AnyDriver::$Protocol(half) => half.on_timer(now, link, shared),)+
+                    $(AnyDriver::$Protocol(half) => half.on_timer(now, ports),)+
                 }
             }
 
@@ -225,9 +229,9 @@ macro_rules! halves_of {
                 }
             }
 
-            fn store(&mut self, packet: &Packet, ports: &mut Ports) {
+            fn on_user_data(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
                 match self {
-                    $(AnyController::$Protocol(half) => half.store(packet, ports),)+
+                    $(AnyController::$Protocol(half) => half.on_user_data(packet, arrived, ports),)+
                 }
             }
 
@@ -237,9 +241,9 @@ macro_rules! halves_of {
                 }
             }
 
-            fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+            fn keep_data(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
                 match self {
-                    $(AnyController::$Protocol(half) => half.keep_data(drive, seed, shared),)+
+                    $(AnyController::$Protocol(half) => half.keep_data(drive, seed, held, memory),)+
                 }
             }
 

@@ -3,17 +3,16 @@
 //!
 //! The traits ask only for what differs between protocols; every other method has a default that suits a plain device.
 
-use super::ports::{Ports, Settled};
+use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Acknowledge, Stage};
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::memory::HostMemory;
+use crate::memory::sparse::SparseBytes;
 use crate::problem::Broken;
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Kind, Packet, Payload, Token};
 use crate::workload::Limits;
@@ -135,7 +134,7 @@ pub trait Protocol {
 /// Host side of a protocol: submits commands and sees their completions.
 pub trait Driver {
     /// Charges the processor time of submitting a request.
-    fn submit_work(&self, _io: &Io, _thread: u16, _memory: &HostMemory, _ledger: &mut Ledger) {}
+    fn submit_work(&self, _io: &Io, _thread: u16, _ledger: &mut Ledger) {}
 
     /// Charges the processor time of completing a request.
     fn complete_work(&self, _io: &Io, _ledger: &mut Ledger) {}
@@ -156,13 +155,13 @@ pub trait Driver {
     }
 
     /// Submits a request that fits one command to the device.
-    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared);
+    fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts);
 
     /// Submits several requests of one thread, each of which fits one command. Where the protocol can, one doorbell
     /// announces all of them.
-    fn submit_together(&mut self, now: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+    fn submit_together(&mut self, now: Time, requests: &[RequestId], ports: &mut HostPorts) {
         for &request in requests {
-            self.submit(now, request, link, shared);
+            self.submit(now, request, ports);
         }
     }
 
@@ -173,7 +172,7 @@ pub trait Driver {
     }
 
     /// Tells the device how far the thread has consumed its completion queue.
-    fn acknowledge(&mut self, _thread: u16, _link: &mut Link, _shared: &mut Shared) {}
+    fn acknowledge(&mut self, _thread: u16, _ports: &mut HostPorts) {}
 
     /// Returns the processor time of [`Driver::acknowledge`].
     fn acknowledge_work(&self) -> Span {
@@ -181,19 +180,19 @@ pub trait Driver {
     }
 
     /// Handles packets from the device that have become visible in host memory.
-    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared);
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts);
 
     /// Handles the end of an interrupt handler. Returns the earliest known end of the wait if the handler now waits for
     /// the device to complete a read.
-    fn on_handled(&mut self, _now: Time, _vector: u16, _link: &mut Link, _shared: &mut Shared) -> Option<Time> {
+    fn on_handled(&mut self, _now: Time, _vector: u16, _ports: &mut HostPorts) -> Option<Time> {
         None
     }
 
     /// Handles the completion of a read that the interrupt handler has sent to the device.
-    fn on_answer(&mut self, _now: Time, _answer: &Payload, _link: &mut Link, _shared: &mut Shared) {}
+    fn on_answer(&mut self, _now: Time, _answer: &Payload, _ports: &mut HostPorts) {}
 
     /// Handles the expiry of the driver's timer.
-    fn on_timer(&mut self, _now: Time, _link: &mut Link, _shared: &mut Shared) {}
+    fn on_timer(&mut self, _now: Time, _ports: &mut HostPorts) {}
 
     /// Returns the driver's queues, if drivers of real hosts can fill them in its place.
     fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
@@ -230,15 +229,13 @@ pub trait Controller {
     fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
     /// Stores the data of a write that has arrived, in a run with data: the device holds it from now on.
-    fn store(&mut self, packet: &Packet, ports: &mut Ports) {
-        ports.shared.store_user_data(packet);
-    }
+    fn on_user_data(&mut self, _packet: &Packet, _arrived: &[u8], _ports: &mut Ports) {}
 
     /// Stops interrupts for the completions of this queue, which the host polls.
     fn spare_interrupts(&mut self, _queue: u16) {}
 
     /// Starts to keep real bytes: the run is one with data.
-    fn keep_data(&mut self, _drive: &Drive, _seed: u64, _shared: &mut Shared) {}
+    fn keep_data(&mut self, _drive: &Drive, _seed: u64, _held: &SparseBytes, _memory: &mut HostMemory) {}
 
     /// Returns the name of the data that a packet carries, in the words of the protocol.
     fn packet_name(&self, packet: &Packet) -> &'static str;

@@ -35,4 +35,5 @@ pub mod ports;
 pub(crate) mod reads;
 pub mod real_hosts;
 mod roles;
+pub mod slots;
 pub mod splitting;

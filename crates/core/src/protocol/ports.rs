@@ -1,8 +1,11 @@
 //! Parts of the machine that a driver and a controller can reach.
 
+use super::slots::SlotBindings;
+use crate::data::Data;
 use crate::ledger::Stage;
 use crate::link::Link;
 use crate::media::Media;
+use crate::memory::HostMemory;
 use crate::request::RequestId;
 use crate::shared::Shared;
 use crate::time::Time;
@@ -13,22 +16,70 @@ use crate::tlp::Packet;
 pub struct Ports<'a> {
     /// Link to the host.
     pub link: &'a mut Link,
-    /// Media of the drive.
+    /// Memory of the device.
     pub media: &'a mut Media,
-    /// State that all parts share: requests, host memory, scheduler.
+    /// Requests by the slot of their command, so that a controller can charge its time to them.
+    pub slots: &'a SlotBindings,
+    /// Bytes that the device holds, in a run with data.
+    pub data: &'a mut Option<Box<Data>>,
+    /// Clock, requests and trace of the machine.
     pub shared: &'a mut Shared,
 }
 
-/// Packets of a burst that have become visible in host memory.
+/// Everything that a driver can reach.
+#[derive(Debug)]
+pub struct HostPorts<'a> {
+    /// Link to the driver's device.
+    pub link: &'a mut Link,
+    /// Memory of the host, with the queues and data buffers of all drivers.
+    pub memory: &'a mut HostMemory,
+    /// Requests by the slot of their command, which the driver keeps for the [controller](Ports::slots).
+    pub slots: &'a mut SlotBindings,
+    /// Bytes that the device holds, in a run with data.
+    pub data: &'a mut Option<Box<Data>>,
+    /// Clock, requests and trace of the machine.
+    pub shared: &'a mut Shared,
+}
+
+impl HostPorts<'_> {
+    /// Fills the buffer of a request that is about to be submitted, in a run with data.
+    #[inline]
+    pub fn prepare_buffer(&mut self, request: RequestId) {
+        if let Some(data) = self.data {
+            data.on_submit(request, &self.shared.requests[request], self.memory);
+        }
+    }
+
+    /// Reports a request complete that the driver has found to be so, and checks what a read has brought, as its buffer will
+    /// be used again.
+    #[inline]
+    pub fn complete(&mut self, request: RequestId) {
+        self.shared.requests.completed.push(request);
+        if let Some(data) = self.data {
+            data.on_complete(request, &self.shared.requests[request], self.memory);
+        }
+    }
+
+    /// Reports a part of a request complete whose buffer is a piece of the whole's.
+    pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
+        self.shared.requests.completed.push(part);
+        let request = &self.shared.requests[whole];
+        if let Some(data) = self.data.as_mut().filter(|_| request.parts_left == 1) {
+            data.on_complete(whole, request, self.memory);
+        }
+    }
+}
+
+/// Packets of a burst that have just settled in host memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
-    /// Packet that stands for each of the burst.
+    /// The burst as one packet.
     pub packet: Packet,
-    /// Place of the first of these packets in the burst.
+    /// Number of the first of the packets in their burst.
     pub first: u32,
-    /// Number of these packets.
+    /// Number of packets.
     pub count: u32,
-    /// Number of packets in the whole burst.
+    /// Number of packets of the burst.
     pub burst_count: u32,
 }
 

@@ -48,6 +48,7 @@ impl Reads {
     #[inline(always)]
     pub fn answered(&mut self, bytes: u32, link: &mut Link, shared: &mut Shared) {
         self.tags_free += self.tags(bytes);
+        assert!(self.tags_free <= self.tags, "a completion has a tag that is not in flight");
         if !self.waiting.is_empty() {
             self.issue(link, shared);
         }

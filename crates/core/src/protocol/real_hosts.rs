@@ -1,9 +1,9 @@
 //! Queues whose commands are written by drivers of real hosts: the interfaces through which the protocol's two halves
 //! serve them.
 
-use crate::link::Link;
+use crate::memory::HostMemory;
+use crate::protocol::ports::HostPorts;
 use crate::request::Io;
-use crate::shared::Shared;
 use crate::time::Time;
 
 /// Command that the driver of a real host has written, as the device has read it.
@@ -29,20 +29,20 @@ pub trait HostQueues {
 
     /// Resets a queue that a real host has created with this number of entries, at most the drive's. Returns false, and
     /// changes nothing, while commands of the previous queue are in flight.
-    fn begin_queue(&mut self, queue: u16, entries: u32, shared: &mut Shared) -> bool;
+    fn begin_queue(&mut self, queue: u16, entries: u32, ports: &mut HostPorts) -> bool;
 
     /// Returns the number of further commands that a queue has room for.
     fn room(&self, queue: u16) -> usize;
 
     /// Writes a command that arrives at `now` into the next slot of its queue and counts its time for `thread`. Returns
     /// the slot.
-    fn place(&mut self, now: Time, thread: u16, command: &HostCommand, shared: &mut Shared) -> u32;
+    fn place(&mut self, now: Time, thread: u16, command: &HostCommand, ports: &mut HostPorts) -> u32;
 
     /// Writes the doorbell for the commands that have been placed in a queue.
-    fn ring(&mut self, queue: u16, link: &mut Link, shared: &mut Shared);
+    fn ring(&mut self, queue: u16, ports: &mut HostPorts);
 
     /// Returns the bytes of a completion queue entry as the host finds them.
-    fn completion_entry(&self, queue: u16, slot: u32, shared: &Shared) -> [u8; 16];
+    fn completion_entry(&self, queue: u16, slot: u32, memory: &HostMemory) -> [u8; 16];
 }
 
 /// Controller that executes commands of real hosts.

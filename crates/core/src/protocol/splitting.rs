@@ -1,25 +1,25 @@
 //! Requests larger than one command: the driver gets them in parts, and the request completes with its last part.
 
 use super::halves::Driver;
-use crate::link::Link;
+use crate::protocol::ports::HostPorts;
 use crate::request::{Io, Request, RequestId};
 use crate::shared::Shared;
 use crate::time::Time;
 
 /// Submits a request to the device, in as many commands as its size needs.
 #[inline(always)]
-pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
+pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
     let bytes_max = driver.max_transfer_bytes();
-    if shared.requests[request].io.bytes <= bytes_max {
-        return driver.submit(now, request, link, shared);
+    if ports.shared.requests[request].io.bytes <= bytes_max {
+        return driver.submit(now, request, ports);
     }
-    submit_parts(now, request, driver, link, shared);
+    submit_parts(now, request, driver, ports);
 }
 
 #[inline(never)]
-fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
-    for part in parts(request, driver, shared) {
-        driver.submit(now, part, link, shared);
+fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
+    for part in parts(request, driver, ports.shared) {
+        driver.submit(now, part, ports);
     }
 }
 
@@ -28,18 +28,17 @@ pub fn submit_together(
     now: Time,
     requests: impl Iterator<Item = RequestId>,
     driver: &mut impl Driver,
-    link: &mut Link,
-    shared: &mut Shared,
+    ports: &mut HostPorts,
 ) {
     let bytes_max = driver.max_transfer_bytes();
     let mut commands = Vec::new();
     for request in requests {
-        match shared.requests[request].io.bytes <= bytes_max {
+        match ports.shared.requests[request].io.bytes <= bytes_max {
             true => commands.push(request),
-            false => commands.extend(parts(request, driver, shared)),
+            false => commands.extend(parts(request, driver, ports.shared)),
         }
     }
-    driver.submit_together(now, &commands, link, shared);
+    driver.submit_together(now, &commands, ports);
 }
 
 /// Returns the parts of a request that moves more data than a command, or the request itself if its operation has

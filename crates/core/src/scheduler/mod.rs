@@ -1,4 +1,8 @@
 //! The clock of a simulation: events to come, in order, and nothing else.
+//!
+//! There is one queue for the whole machine. Events of one instant happen in the order of their sources: those of the host
+//! first, then those of the devices by number, then those of the switches; events of one source in the order in which they were
+//! asked for.
 
 mod queue;
 
@@ -7,6 +11,9 @@ use crate::tlp::PacketId;
 use queue::Queue;
 
 const _: () = assert!(size_of::<Event>() == 8);
+
+/// Number of the switches as a source of events, behind all devices.
+pub const SWITCHES: u8 = u8::MAX;
 
 /// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
 ///
@@ -50,6 +57,19 @@ pub enum Event {
     Fault(u32),
 }
 
+impl Event {
+    /// True if an event is the host's own, so that it happens whatever becomes of the device.
+    pub(crate) fn is_of_host(&self) -> bool {
+        use Event::*;
+        match self {
+            Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } => true,
+            Fault(_) => true,
+            Driver | Wire(_) | Arrive(_) | Look(_) | Answer(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
+            Controller { .. } => false,
+        }
+    }
+}
+
 /// A controller's name for one of its timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
@@ -60,38 +80,57 @@ pub struct Timer {
 /// Events to come.
 #[derive(Clone, Debug, Default)]
 pub struct Scheduler {
-    later: Queue<Event>,
+    later: Queue,
     now: Time,
     /// Events handled so far.
     pub events: u64,
-    /// How many may be handled before somebody looks up.
+    /// Number of the event after which whoever handles events looks up.
     last: u64,
 }
 
 impl Scheduler {
-    /// Let `event` happen at `at`; an instant that has passed counts as now.
+    /// Tells apart the sources of events from now on, of which there are several devices, or switches. Without that, events of
+    /// one instant happen in the order in which they were asked for, whichever source they are of.
+    pub fn tell_sources_apart(&mut self) {
+        self.later.rank_sources();
+    }
+
+    /// Number of the device that the event taken last was of, or [`SWITCHES`]; 0 for the host. It is known until another event
+    /// is asked for.
+    pub fn source(&self) -> u8 {
+        self.later.source()
+    }
+
+    /// Counts events that are asked for from now on as those of the device of this number, or of the [`SWITCHES`], unless they
+    /// are the host's.
+    #[inline]
+    pub fn ask_for(&mut self, source: u8) {
+        self.later.ask_for(source);
+    }
+
+    /// Lets `event` happen at `at`; an instant that has passed counts as now.
     #[inline]
     pub fn at(&mut self, at: Time, event: Event) {
         self.later.push(at.max(self.now), event);
     }
 
-    /// Let `event` happen `after` from `now`.
+    /// Lets `event` happen `after` from `now`.
     pub fn after(&mut self, now: Time, after: Span, event: Event) {
         self.at(now + after, event);
     }
 
-    /// When something happens next.
+    /// Instant of the next event, if there is one.
     pub fn next_at(&self) -> Option<Time> {
         self.later.next_at()
     }
 
-    /// Whether anything happens up to `until`.
+    /// True if an event happens up to `until`; it has to be [taken](Self::take) then.
     #[inline]
     pub fn is_due(&mut self, until: Time) -> bool {
         self.later.is_due(until)
     }
 
-    /// Forget all events to come but those of these kinds.
+    /// Forgets all events to come but those of these kinds. Sources are not told apart.
     #[cold]
     pub fn retain(&mut self, is_kept: impl Fn(&Event) -> bool) {
         let mut kept = Vec::new();
@@ -101,7 +140,7 @@ impl Scheduler {
         kept.into_iter().filter(|(_, event)| is_kept(event)).for_each(|(at, event)| self.later.push(at, event));
     }
 
-    /// The next event, which [is due](Self::is_due), and the clock moved to it.
+    /// Takes the next event, which [is due](Self::is_due), and moves the clock to it.
     #[inline]
     pub fn take(&mut self) -> (Time, Event) {
         let (at, event) = self.later.take();
@@ -110,29 +149,29 @@ impl Scheduler {
         (at, event)
     }
 
-    /// Let events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) for a look at what
+    /// Lets events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) for a look at what
     /// has become of it.
     pub fn go_on(&mut self, last: u64) {
         self.last = last;
     }
 
-    /// Whether the next event may be handled without a look up.
+    /// True if the next event may be handled without a look up.
     #[inline]
     pub fn goes_on(&self) -> bool {
         self.events < self.last
     }
 
-    /// What whoever handles events waits for may have come.
+    /// Ends the handling of events for a look up, as what its caller waits for may have come.
     pub fn look_up(&mut self) {
         self.last = 0;
     }
 
-    /// The instant of the last event.
+    /// Instant of the last event.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Move the clock on without an event, for inputs from outside.
+    /// Moves the clock on without an event, for inputs from outside.
     ///
     /// # Panics
     /// If an event before `now` has not been handled.

@@ -6,45 +6,97 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use super::Event;
 use crate::time::Time;
 
 /// Entries kept in the list; beyond that the later half moves to the heap.
 const NEAR_MAX: usize = 64;
+/// Bits of an event's rank that say in which order it went to the heap; its source stands above them.
+const SEQUENCE_BITS: u32 = 56;
+/// Number in the middle of those, from where they go up and down.
+const FIRST_SEQUENCE: u64 = 1 << (SEQUENCE_BITS - 1);
 /// Later than whatever is asked for.
 const BEYOND: Time = Time::from_ps(u64::MAX);
 
-/// Events by instant; those of one instant come out in the order in which they went in.
+/// Events by instant. Those of one instant come out in the order in which they went in, or, where sources have ranks, in that of
+/// their sources first.
 #[derive(Clone, Debug)]
-pub(super) struct Queue<E> {
+pub(super) struct Queue {
     /// The soonest events, latest first, behind an entry that is never due, and how many they are.
-    near: [(Time, E); 1 + NEAR_MAX],
+    near: [(Time, Event); 1 + NEAR_MAX],
     near_count: usize,
+    /// Sources of the events in the list, where sources have ranks.
+    near_sources: [u8; 1 + NEAR_MAX],
     /// All events later than those, and at the same instant those that went in later.
-    far: BinaryHeap<Entry<E>>,
-    /// Instant of the heap's first event.
+    far: BinaryHeap<Entry>,
+    /// Instant of the heap's first event. Where sources have ranks, the beginning of time, so that no event goes to its place
+    /// without a look at its source.
     far_from: Time,
-    sequence: u64,
+    /// Numbers of the event that went to the heap last, and of the one that was moved there from the list last: every event in
+    /// the list has come before those of its instant in the heap.
+    last_sequence: u64,
+    first_sequence: u64,
+    is_ranked: bool,
+    /// Source of the events that are being asked for.
+    source: u8,
 }
 
-/// An event in the heap, with its number in the order of going there.
+/// An event in the heap, with its rank among those of its instant: first by source, then by the order of going there.
 #[derive(Clone, Copy, Debug)]
-struct Entry<E> {
+struct Entry {
     at: Time,
-    sequence: u64,
-    event: E,
+    rank: u64,
+    event: Event,
 }
 
-impl<E: Copy + Default> Default for Queue<E> {
-    fn default() -> Queue<E> {
-        let near = [(BEYOND, E::default()); 1 + NEAR_MAX];
-        Queue { near, near_count: 0, far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
+/// Rank of an event among those of its instant.
+fn rank(source: u8, sequence: u64) -> u64 {
+    u64::from(source) << SEQUENCE_BITS | sequence
+}
+
+impl Entry {
+    fn source(&self) -> u8 {
+        (self.rank >> SEQUENCE_BITS) as u8
     }
 }
 
-impl<E: Copy> Queue<E> {
-    /// Add an event.
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue {
+            near: [(BEYOND, Event::default()); 1 + NEAR_MAX],
+            near_count: 0,
+            near_sources: [0; 1 + NEAR_MAX],
+            far: BinaryHeap::new(),
+            far_from: Time::NEVER,
+            last_sequence: FIRST_SEQUENCE,
+            first_sequence: FIRST_SEQUENCE,
+            is_ranked: false,
+            source: 0,
+        }
+    }
+}
+
+impl Queue {
+    /// Gives sources ranks, while there are no events.
+    pub(super) fn rank_sources(&mut self) {
+        assert!(self.next_at().is_none(), "sources have ranks from the beginning");
+        (self.is_ranked, self.far_from) = (true, Time::ZERO);
+    }
+
+    /// Source of the event taken last, until another one is added.
+    pub(super) fn source(&self) -> u8 {
+        self.near_sources[self.near_count + 1]
+    }
+
+    /// Lets events be of this source from now on.
     #[inline]
-    pub(super) fn push(&mut self, at: Time, event: E) {
+    pub(super) fn ask_for(&mut self, source: u8) {
+        self.source = source;
+    }
+
+    /// Adds an event.
+    #[inline]
+    pub(super) fn push(&mut self, at: Time, event: Event) {
         if self.near_count >= NEAR_MAX {
             return self.push_beyond(at, event);
         }
@@ -64,19 +116,41 @@ impl<E: Copy> Queue<E> {
         *place = (at, event);
     }
 
-    /// The same with a full list. By itself, so that the usual push knows of its place that it is there.
+    /// Adds an event while the list is full. By itself, so that the usual push knows of its place that it is there.
     #[cold]
     #[inline(never)]
-    fn push_beyond(&mut self, at: Time, event: E) {
+    fn push_beyond(&mut self, at: Time, event: Event) {
         self.spill();
         self.push(at, event);
     }
 
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, at: Time, event: E) {
-        self.sequence += 1;
-        self.far.push(Entry { at, sequence: self.sequence, event });
+    fn push_far(&mut self, at: Time, event: Event) {
+        match self.is_ranked {
+            true => self.push_ranked(at, event),
+            false => self.push_to_heap(at, event, 0),
+        }
+    }
+
+    fn push_to_heap(&mut self, at: Time, event: Event, source: u8) {
+        self.last_sequence += 1;
+        self.far.push(Entry { at, rank: rank(source, self.last_sequence), event });
+    }
+
+    /// Adds an event where sources have ranks.
+    fn push_ranked(&mut self, at: Time, event: Event) {
+        let source = if event.is_of_host() { 0 } else { self.source };
+        if self.far.peek().is_some_and(|first| (at, source) >= (first.at, first.source())) {
+            return self.push_to_heap(at, event, source);
+        }
+        let mut place = self.near_count;
+        while place > 0 && (self.near[place].0, self.near_sources[place]) <= (at, source) {
+            (self.near[place + 1], self.near_sources[place + 1]) = (self.near[place], self.near_sources[place]);
+            place -= 1;
+        }
+        (self.near[place + 1], self.near_sources[place + 1]) = ((at, event), source);
+        self.near_count += 1;
     }
 
     /// Instant of the next event.
@@ -87,99 +161,124 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Whether there is a next event, and it comes no later than `until`.
+    /// True if there is a next event, and it comes no later than `until`.
     #[inline]
     pub(super) fn is_due(&mut self, until: Time) -> bool {
         self.near[self.near_count].0 <= until || self.near_count == 0 && self.is_far_due(until)
     }
 
-    /// The same with an empty list.
+    /// True if the list is empty, and the heap has an event that comes no later than `until`.
     #[cold]
     fn is_far_due(&mut self, until: Time) -> bool {
         self.refill();
         self.near[self.near_count].0 <= until
     }
 
-    /// The next event, which [is due](Self::is_due).
+    /// Takes the next event, which [is due](Self::is_due).
     #[inline]
-    pub(super) fn take(&mut self) -> (Time, E) {
+    pub(super) fn take(&mut self) -> (Time, Event) {
         let next = self.near[self.near_count];
         self.near_count -= 1;
         next
     }
 
-    /// Move the later half of the list to the heap.
+    /// Moves the later half of the list to the heap.
     #[cold]
     fn spill(&mut self) {
-        // All of them come before what the heap holds; among themselves they go in order.
-        for place in (1..=NEAR_MAX / 2).rev() {
+        // All of them come before the events in the heap: numbers go down from the latest to the soonest.
+        for place in 1..=NEAR_MAX / 2 {
             let (at, event) = self.near[place];
-            self.push_far(at, event);
+            self.first_sequence -= 1;
+            self.far.push(Entry { at, rank: rank(self.near_sources[place], self.first_sequence), event });
         }
         self.near.copy_within(1 + NEAR_MAX / 2.., 1);
+        self.near_sources.copy_within(1 + NEAR_MAX / 2.., 1);
         self.near_count = NEAR_MAX / 2;
-        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+        self.look_far();
     }
 
-    /// Fill the empty list from the heap.
+    /// Notes the instant from which on events go to the heap.
+    fn look_far(&mut self) {
+        if !self.is_ranked {
+            self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+        }
+    }
+
+    /// Fills the empty list from the heap.
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
         for place in (1..=count).rev() {
             let first = self.far.pop().expect("the heap holds as many");
-            self.near[place] = (first.at, first.event);
+            (self.near[place], self.near_sources[place]) = ((first.at, first.event), first.source());
         }
         self.near_count = count;
-        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+        self.look_far();
     }
 }
 
-impl<E> Ord for Entry<E> {
-    /// The earliest is the greatest.
-    fn cmp(&self, other: &Entry<E>) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+impl Ord for Entry {
+    /// Orders events so that the heap, which gives its greatest, gives the earliest.
+    fn cmp(&self, other: &Entry) -> Ordering {
+        (other.at, other.rank).cmp(&(self.at, self.rank))
     }
 }
 
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Entry<E>) -> Option<Ordering> {
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Entry<E>) -> bool {
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl Eq for Entry {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Event of a device, or of the host, with a number.
+    fn event(number: u32, is_of_host: bool) -> Event {
+        if is_of_host { Event::Fault(number) } else { Event::Arrive(number) }
+    }
+
     proptest! {
         #[test]
-        fn events_come_out_by_instant_and_then_in_order_of_asking(
-            actions in prop::collection::vec(prop::option::weighted(0.6, 0_u64..50), 0..1000)
+        fn events_come_out_by_instant_then_by_source_if_ranked_then_in_order_of_asking(
+            is_ranked: bool,
+            actions in prop::collection::vec(prop::option::weighted(0.6, (0_u64..50, 0_u8..4, any::<bool>())), 0..1000)
         ) {
             let mut queue = Queue::default();
-            let mut model: Vec<(u64, usize)> = Vec::new();
+            if is_ranked {
+                queue.rank_sources();
+            }
+            let mut model: Vec<(u64, u8, u32)> = Vec::new();
             let mut now = 0;
-            for (number, action) in actions.into_iter().enumerate() {
+            for (number, action) in (0..).zip(actions) {
                 match action {
-                    Some(ahead) => {
-                        queue.push(Time::from_ps(now + ahead), number);
-                        model.push((now + ahead, number));
+                    Some((ahead, source, is_of_host)) => {
+                        queue.ask_for(source);
+                        queue.push(Time::from_ps(now + ahead), event(number, is_of_host));
+                        model.push((now + ahead, if is_ranked && !is_of_host { source } else { 0 }, number));
                     }
                     None => {
                         model.sort_unstable();
                         let expected = (!model.is_empty()).then(|| model.remove(0));
                         let found = queue.is_due(Time::NEVER).then(|| queue.take());
-                        let found = found.map(|(at, event)| (at.as_ps(), event));
-                        prop_assert_eq!(found, expected);
-                        now = expected.map_or(now, |(at, _)| at);
+                        let found = found.map(|(at, event)| match event {
+                            Event::Fault(number) | Event::Arrive(number) => (at.as_ps(), number),
+                            other => panic!("nobody has asked for {other:?}"),
+                        });
+                        prop_assert_eq!(found, expected.map(|(at, _, number)| (at, number)));
+                        if let Some((at, source, _)) = expected {
+                            now = at;
+                            prop_assert!(!is_ranked || queue.source() == source);
+                        }
                     }
                 }
             }
@@ -187,13 +286,40 @@ mod tests {
     }
 
     #[test]
+    fn events_of_one_instant_keep_their_order_when_the_list_is_moved_to_the_heap_twice() {
+        for is_ranked in [false, true] {
+            let mut queue = Queue::default();
+            if is_ranked {
+                queue.rank_sources();
+            }
+            let late = Time::from_ps(1000);
+            let mut push = |at, numbers: std::ops::Range<u32>| numbers.for_each(|it| queue.push(at, Event::Fault(it)));
+            // The second half of these is moved to the heap, and behind it the one after; then the first half is moved.
+            push(late, 0..66);
+            push(Time::from_ps(10), 100..200);
+            let mut found = Vec::new();
+            while queue.is_due(Time::NEVER) {
+                if let (_, Event::Fault(number)) = queue.take() {
+                    found.push(number);
+                }
+            }
+            assert!(found.into_iter().eq((100..200).chain(0..66)), "{is_ranked}");
+        }
+    }
+
+    #[test]
     fn an_event_is_held_back_until_its_instant() {
-        let mut queue = Queue::default();
-        queue.push(Time::from_ps(10), ());
-        assert!(!queue.is_due(Time::from_ps(9)));
-        assert_eq!(queue.next_at(), Some(Time::from_ps(10)));
-        assert!(queue.is_due(Time::from_ps(10)));
-        assert_eq!(queue.take(), (Time::from_ps(10), ()));
-        assert!(!queue.is_due(Time::NEVER));
+        for is_ranked in [false, true] {
+            let mut queue = Queue::default();
+            if is_ranked {
+                queue.rank_sources();
+            }
+            queue.push(Time::from_ps(10), Event::Driver);
+            assert!(!queue.is_due(Time::from_ps(9)));
+            assert_eq!(queue.next_at(), Some(Time::from_ps(10)));
+            assert!(queue.is_due(Time::from_ps(10)));
+            assert_eq!(queue.take(), (Time::from_ps(10), Event::Driver));
+            assert!(!queue.is_due(Time::NEVER));
+        }
     }
 }

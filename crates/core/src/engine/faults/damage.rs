@@ -1,4 +1,4 @@
-//! Damage that a read finds in the memory, and what the code of [`crate::media::ecc`] makes of it, over real bytes.
+//! Damage that a read finds in the memory, decoded by the code of [`crate::media::ecc`] over real bytes.
 
 use std::sync::OnceLock;
 
@@ -10,10 +10,10 @@ use crate::protocol::ports::Settled;
 use crate::random::{Random, mix};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// What a failed chip answers.
+/// Bytes that a failed chip returns.
 const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
 
-/// What is wrong with every sector that a request reads.
+/// Damage to every sector that a request reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Damage {
     /// So many wrong bits, at places that follow from the seed and the sector.
@@ -23,7 +23,7 @@ pub(super) enum Damage {
 }
 
 impl Damage {
-    /// That of a fault, to the request of this number.
+    /// Damage that a fault does to the request of this number.
     pub(super) fn of(fault: &Fault, request: u64) -> Damage {
         match fault.action {
             FaultAction::FailChip => Damage::Chip(fault.chip.into()),
@@ -31,13 +31,13 @@ impl Damage {
         }
     }
 
-    /// Whether it is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
+    /// True if the damage is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
     /// without data knows it too.
     pub(super) fn is_fatal(self) -> bool {
         self.read(0, &mut [0; SECTOR_BYTES]) == DecodeVerdict::Uncorrectable
     }
 
-    /// A sector is read: its bytes as the code gives them back.
+    /// Reads a sector: its bytes become those that the code gives back.
     fn read(self, sector: u64, bytes: &mut [u8; SECTOR_BYTES]) -> DecodeVerdict {
         static CODEC: OnceLock<SectorCodec> = OnceLock::new();
         let codec = CODEC.get_or_init(SectorCodec::new);
@@ -58,7 +58,7 @@ impl Damage {
         verdict
     }
 
-    /// Packets have brought what the device holds: let them bring what is read there instead.
+    /// Replaces the bytes that packets have brought by those that a damaged read returns.
     pub(super) fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
         let Settled { packet, first, count, .. } = settled;
         let (start, end) = (first * packet.chunk_bytes, packet.bytes.min((first + count) * packet.chunk_bytes));
@@ -74,7 +74,7 @@ impl Damage {
     }
 }
 
-/// So many different bits of a stored sector.
+/// Places of so many different bits of a stored sector.
 fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
     let mut random = Random::stream(seed, "flipped bits");
     let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();

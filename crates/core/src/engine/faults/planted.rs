@@ -82,7 +82,7 @@ impl Planted {
             Bug::StaleShadowDoorbell => self.keep_tail_back(engine),
             Bug::ReorderedCompletion => self.reorder(engine),
             Bug::ProtectionOnlyClaimed => lose_protection(engine),
-            Bug::IgnoredFlush => drop(engine.media.take_steps()),
+            Bug::IgnoredFlush => drop(engine.devices[0].media.take_steps()),
             Bug::TornUnit => tear_unit(engine),
             Bug::ResurrectedData => self.bring_back(engine),
         }
@@ -107,14 +107,14 @@ impl Planted {
                 self.number = issued;
                 if request.io.op == Op::Write && issued.is_multiple_of(5) && request.parts_left == 0 {
                     let mut bytes = vec![0; request.io.bytes as usize];
-                    engine.shared.memory.read(request.buffer, &mut bytes);
+                    engine.memory.read(request.buffer, &mut bytes);
                     self.late.push_back((request.io.offset, bytes, now + Span::from_us(20)));
                     engine.faults.get_or_insert_default().met.entry(issued).or_default().torn_at = Some(0);
                 }
             }
         }
         while self.late.front().is_some_and(|(.., at)| *at <= now) {
-            if let Some(((offset, bytes, _), data)) = self.late.pop_front().zip(engine.shared.data.as_mut()) {
+            if let Some(((offset, bytes, _), data)) = self.late.pop_front().zip(engine.devices[0].data.as_mut()) {
                 data.contents.write(offset, &bytes);
             }
         }
@@ -122,7 +122,7 @@ impl Planted {
 
     fn lose_mapping(&mut self, engine: &mut Engine) {
         if !self.is_done
-            && let Some(flash) = engine.media.flash_mut()
+            && let Some(flash) = engine.devices[0].media.flash_mut()
         {
             self.is_done = flash.translation_mut().lose_moved();
         }
@@ -140,15 +140,15 @@ impl Planted {
             .collect();
         for address in lists {
             let mut entry = [0; 8];
-            engine.shared.memory.read(address, &mut entry);
+            engine.memory.read(address, &mut entry);
             let shifted = u64::from_le_bytes(entry) + 4096;
-            engine.shared.memory.write(address, &shifted.to_le_bytes());
+            engine.memory.write(address, &shifted.to_le_bytes());
         }
     }
 
     fn forget_gap_move(&mut self, engine: &mut Engine) {
         if !self.is_done
-            && let Some(wear) = engine.media.wear_mut()
+            && let Some(wear) = engine.devices[0].media.wear_mut()
         {
             self.is_done = wear.forget_move();
         }
@@ -158,13 +158,13 @@ impl Planted {
     fn keep_tail_back(&mut self, engine: &mut Engine) {
         let Some(address) = nvme(engine).and_then(|driver| driver.shared_tail_planted()) else { return };
         let mut tail = [0; 4];
-        engine.shared.memory.read(address, &mut tail);
+        engine.memory.read(address, &mut tail);
         let (old, new) = (self.tail, u32::from_le_bytes(tail));
         if new != old {
             self.number += 1;
             self.tail = new;
             if self.number.is_multiple_of(4) {
-                engine.shared.memory.write(address, &old.to_le_bytes());
+                engine.memory.write(address, &old.to_le_bytes());
                 self.tail = old;
             }
         }
@@ -176,7 +176,7 @@ impl Planted {
             return;
         }
         let requests = &engine.shared.requests;
-        let AnyDriver::Nvme(driver) = &mut engine.driver else { return };
+        let AnyDriver::Nvme(driver) = &mut engine.devices[0].driver else { return };
         for slots in driver.requests_planted() {
             let is_read = |slot: &usize| {
                 let request = slots[*slot].map(|id| &requests[id]);
@@ -194,7 +194,7 @@ impl Planted {
     /// The unit that was the last on its way when power failed comes back 30 us later.
     fn bring_back(&mut self, engine: &mut Engine) {
         let now = engine.now();
-        let Some(data) = &mut engine.shared.data else { return };
+        let Some(data) = &mut engine.devices[0].data else { return };
         let Some(durable) = data.durable_mut() else { return };
         let lost_units = durable.lost_units;
         if std::mem::replace(&mut self.number, lost_units) < lost_units
@@ -212,7 +212,7 @@ impl Planted {
     }
 
     fn keep_tag(&mut self, engine: &mut Engine) {
-        if let AnyDriver::DcExpress(driver) = &mut engine.driver {
+        if let AnyDriver::DcExpress(driver) = &mut engine.devices[0].driver {
             let (tag, random) = driver.tags_planted();
             // What is drawn next is what there is.
             *random = self.random.get_or_insert(random.clone()).clone();
@@ -223,7 +223,7 @@ impl Planted {
 
 /// The driver of NVMe, alone or below another.
 fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Driver> {
-    match &mut engine.driver {
+    match &mut engine.devices[0].driver {
         AnyDriver::Nvme(driver) => Some(driver),
         AnyDriver::DcExpress(driver) => Some(&mut driver.nvme),
         _ => None,
@@ -232,20 +232,20 @@ fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Drive
 
 /// The device holds other bytes from now on.
 pub(crate) fn overwrite(engine: &mut Engine, offset: u64, bytes: &[u8]) {
-    if let Some(data) = &mut engine.shared.data {
+    if let Some(data) = &mut engine.devices[0].data {
         data.contents.write(offset, bytes);
     }
 }
 
 fn lose_protection(engine: &mut Engine) {
-    if let Some(notes) = engine.media.notes() {
+    if let Some(notes) = engine.devices[0].media.notes() {
         notes.lose_protection();
     }
 }
 
 /// Of a unit that is on its way into the cells, the first half is there.
 fn tear_unit(engine: &mut Engine) {
-    let Some(durable) = engine.shared.data.as_mut().and_then(|data| data.durable_mut()) else { return };
+    let Some(durable) = engine.devices[0].data.as_mut().and_then(|data| data.durable_mut()) else { return };
     let Some((unit, new)) = durable.volatile().next_back() else { return };
     let mut bytes = durable.cells(unit);
     let half = new.len() / 2;
@@ -254,9 +254,9 @@ fn tear_unit(engine: &mut Engine) {
 }
 
 fn overlook_chunks(engine: &mut Engine) {
-    if let AnyDriver::DcExpress(driver) = &engine.driver {
+    if let AnyDriver::DcExpress(driver) = &engine.devices[0].driver {
         for request in driver.reads_planted() {
-            driver.overlook_chunks(request, &mut engine.shared);
+            driver.overlook_chunks(request, &engine.shared.requests[request], &mut engine.memory);
         }
     }
 }

@@ -1,48 +1,52 @@
-//! Power that fails: what the device was doing is gone, and of what it held all that had not reached the cells, or buffers
-//! that are protected. When it is back, the host hands it again what it had, as after a reset.
+//! Power cuts: a device loses its commands, and of its data all that had not reached the cells or protected buffers. When power
+//! is back, the host submits the requests again, as after a reset.
 //!
-//! A run in which power never fails asks nowhere for this: its events are counted up to the next cut, and the memory notes
-//! what outlives power only where a cut is described.
+//! A run without power cuts never asks for them: its events are counted up to the next cut, and the memory notes which data
+//! outlives power only where a cut is described.
 
-use super::{Away, Due, Faults, is_of_host};
+use super::{Away, DueEffect, Faults};
 use crate::config::Acknowledge;
+use crate::data::Data;
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::faults::Rule;
 use crate::media::Media;
-use crate::shared::Shared;
+use crate::scheduler::Event;
 use crate::time::{Span, Time};
 
 impl Faults {
-    /// The number of the next event after which power fails.
+    /// Number of the next event after which power fails.
     fn next_cut(&self) -> u64 {
         self.events.iter().filter_map(Rule::next_event).min().unwrap_or(u64::MAX)
     }
 }
 
-/// Data is about to come to the device: what the memory has decided until now was about what it held before.
-pub(in crate::engine) fn keep_up_with_power(now: Time, media: &mut Media, shared: &mut Shared) {
-    if let Some(durable) = shared.data.as_mut().and_then(|data| data.durable_mut()) {
+/// Lets the record of durable data follow the memory, before data comes to the device: what the memory has decided until now
+/// was about the data that it held before.
+pub(in crate::engine) fn keep_up_with_power(now: Time, media: &mut Media, data: &mut Data) {
+    if let Some(durable) = data.durable_mut() {
         durable.follow(now, media.take_steps());
     }
 }
 
 impl Engine {
-    /// Follow what outlives power, in a run with data in which power fails.
+    /// Begins to record which data outlives power, in a run with data in which power fails.
     #[cold]
     pub(in crate::engine) fn follow_power(&mut self, drive: &Drive, seed: u64) {
-        let Some(data) = self.shared.data.as_mut().filter(|_| drive.loses_power()) else { return };
+        let Some(data) = self.devices[0].data.as_mut().filter(|_| drive.loses_power()) else { return };
         data.follow_power(seed, drive.protocol().atomic_bytes(drive), drive.keeps_acknowledged());
         // Of a device that acknowledges what is in the cells, the buffers that come before are nobody's promise.
-        self.media.follow_power(drive.media.acknowledge == Acknowledge::Early && drive.buffer.power_loss_protection);
+        self.devices[0]
+            .media
+            .follow_power(drive.media.acknowledge == Acknowledge::Early && drive.buffer.power_loss_protection);
     }
 
-    /// The number of the next event after which power fails, which is beyond all events of most runs.
+    /// Number of the next event after which power fails, which is beyond all events of most runs.
     pub(in crate::engine) fn next_cut(&self) -> u64 {
         self.faults.as_ref().map_or(u64::MAX, |faults| faults.next_cut())
     }
 
-    /// Let power fail if this is the event after which it does.
+    /// Cuts power if this is the event after which it fails.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn cut_if_due(&mut self) {
@@ -55,28 +59,28 @@ impl Engine {
         self.cut_power(now, outage);
     }
 
-    /// The device is without power, or begins after that, for `outage` from now on. If that happens while it begins, it does so
-    /// once more.
+    /// Cuts the power of the device, which is back, and has begun, after `outage`. If that happens while it begins, it does so once
+    /// more.
     pub(super) fn cut_power(&mut self, now: Time, outage: Span) {
         let Some(faults) = self.faults.as_mut().filter(|faults| faults.away != Away::ForGood) else { return };
         let until = now + outage;
-        faults.at(until, Due::PowerOn, &mut self.shared);
-        let steps = self.media.take_steps();
-        if let Some(data) = &mut self.shared.data {
+        faults.at(until, DueEffect::PowerOn, &mut self.shared);
+        let steps = self.devices[0].media.take_steps();
+        if let Some(data) = &mut self.devices[0].data {
             data.cut_power(now, steps);
         }
-        self.media.cut_power();
+        self.devices[0].media.cut_power();
         self.reset(now, Away::Off(until));
         // Without power it does not even look for commands.
-        self.shared.scheduler.retain(is_of_host);
+        self.shared.scheduler.retain(Event::is_of_host);
     }
 
-    /// The device has begun, unless its power has failed again meanwhile, or it is gone.
+    /// Lets the device take commands again, unless its power has failed again meanwhile, or it has been removed.
     pub(super) fn on_power(&mut self, now: Time) {
         let Some(mut faults) = self.faults.take() else { return };
         if faults.away == Away::Off(now) {
             faults.away = Away::No;
-            self.shared.scheduler.retain(is_of_host);
+            self.shared.scheduler.retain(Event::is_of_host);
             self.connect_again(now, &faults.drive, faults.seed);
         }
         self.faults = Some(faults);

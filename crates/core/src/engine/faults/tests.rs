@@ -21,7 +21,7 @@ fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
     let outcome = simulation.outcome();
     assert_eq!((outcome.failed(), outcome.ios()), (1, 0), "{}", drive.name);
     let mut found = vec![0; bytes as usize];
-    simulation.engine_mut().shared.data.as_ref().unwrap().contents.read(0, &mut found);
+    simulation.engine_mut().devices[0].data.as_ref().unwrap().contents.read(0, &mut found);
     found
 }
 

@@ -184,7 +184,7 @@ impl Afu {
         let (rung, fetched) = (element.rung, element.fetched);
         self.counts.elements += 1;
         for (place, command) in commands.into_iter().enumerate() {
-            let request = ports.shared.requests.bound(number as usize, place);
+            let request = ports.slots.bound(number as usize, place);
             ports.shared.requests.charge(request, Stage::Doorbell, rung);
             ports.shared.requests.charge(request, Stage::Psl, rung + self.psl);
             ports.shared.requests.charge(request, Stage::Translation, fetched);

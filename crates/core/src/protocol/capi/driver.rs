@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::halves;
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::Io;
 use std::collections::VecDeque;
 
@@ -11,10 +11,8 @@ use super::Role;
 use super::spec::{COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, encode_element};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::request::Op;
 use crate::request::RequestId;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -54,17 +52,15 @@ pub(super) struct Areas {
 
 impl Driver {
     /// Returns a driver with its elements allocated.
-    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let capi = &drive.capi;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
         let max_transfer_bytes = capi.max_transfer_kib * 1024;
         let lines = u64::from(capi.elements) * u64::from(LINE_BYTES);
         let areas = Areas {
-            elements: shared.memory.allocate(lines),
-            statuses: shared.memory.allocate(lines),
-            buffers: shared
-                .memory
-                .reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
+            elements: memory.allocate(lines),
+            statuses: memory.allocate(lines),
+            buffers: memory.reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
         };
         Driver {
             elements: vec![Element::default(); capi.elements.into()],
@@ -82,37 +78,37 @@ impl Driver {
     }
 
     /// Fills a free element with waiting requests, and writes the doorbell.
-    fn send(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
+    fn send(&mut self, number: u16, ports: &mut HostPorts) {
         let count = self.waiting.len().min(self.commands_per_element);
         let requests: Vec<RequestId> = self.waiting.drain(..count).collect();
         let commands: Vec<Command> = requests
             .iter()
             .enumerate()
-            .map(|(place, request)| self.command(usize::from(number), place, *request, shared))
+            .map(|(place, request)| self.command(usize::from(number), place, *request, ports))
             .collect();
         let element = &mut self.elements[usize::from(number)];
         element.round = element.round.wrapping_add(1);
         element.under_way = count as u8;
         let line = encode_element(element.round, &commands);
-        shared.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
+        ports.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
         self.doorbells += 1;
         self.commands += count as u64;
         let token = Role::DOORBELL.token(0);
-        link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, shared);
+        ports.link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, ports.shared);
     }
 
     /// Returns a request as command number `place` of an element, with a buffer.
-    fn command(&mut self, number: usize, place: usize, id: RequestId, shared: &mut Shared) -> Command {
+    fn command(&mut self, number: usize, place: usize, id: RequestId, ports: &mut HostPorts) -> Command {
         let in_flight = self.elements[number].requests[place].replace(id);
         assert!(in_flight.is_none(), "a place of an element carries one command at a time");
         let slot = (number * COMMANDS_MAX + place) as u64;
         let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
-        shared.requests[id].buffer = buffer;
-        shared.prepare_buffer(id);
-        shared.requests.bind(number, place, id);
-        let now = shared.scheduler.now();
-        shared.requests.charge_late(Some(id), Stage::Queued, now);
-        let io = shared.requests[id].io;
+        ports.shared.requests[id].buffer = buffer;
+        ports.prepare_buffer(id);
+        ports.slots.bind(number, place, id);
+        let now = ports.shared.scheduler.now();
+        ports.shared.requests.charge_late(Some(id), Stage::Queued, now);
+        let io = ports.shared.requests[id].io;
         Command {
             operation: if io.op == Op::Read { Operation::Read } else { Operation::Write },
             buffer,
@@ -122,17 +118,17 @@ impl Driver {
     }
 
     /// Handles a status that is visible in the line that the threads poll.
-    fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
+    fn on_status_settled(&mut self, now: Time, packet: &Packet, ports: &mut HostPorts) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
         let element = &mut self.elements[number as usize];
         let request = element.requests[place as usize].take().expect("the AFU completes each command once");
         element.under_way -= 1;
         let is_done = element.under_way == 0;
-        shared.requests.charge(Some(request), Stage::CompletionEntry, now);
-        shared.complete(request);
+        ports.shared.requests.charge(Some(request), Stage::CompletionEntry, now);
+        ports.complete(request);
         match is_done {
             true if self.waiting.is_empty() => self.free.push(number as u16),
-            true => self.send(number as u16, link, shared),
+            true => self.send(number as u16, ports),
             false => {}
         }
     }
@@ -141,7 +137,7 @@ impl Driver {
 impl halves::Driver for Driver {
     /// Charges writing the command, and the doorbell if the request has one of its own. Otherwise the request shares
     /// the doorbell of the thread that finds a free element.
-    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, _: &Io, _: u16, ledger: &mut Ledger) {
         let rings =
             if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
         ledger.spend(Stage::Driver, self.fill + rings);
@@ -156,17 +152,17 @@ impl halves::Driver for Driver {
     }
 
     /// Submits a request at once if an element is free, otherwise with others in the next element.
-    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn submit(&mut self, _: Time, request: RequestId, ports: &mut HostPorts) {
         self.waiting.push_back(request);
         if let Some(element) = self.free.pop() {
-            self.send(element, link, shared);
+            self.send(element, ports);
         }
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, ports: &mut HostPorts) {
         match Role::of(&settled.packet) {
-            Role::DATA => settled.charge_data(now, shared),
-            Role::STATUS => self.on_status_settled(now, &settled.packet, link, shared),
+            Role::DATA => settled.charge_data(now, ports.shared),
+            Role::STATUS => self.on_status_settled(now, &settled.packet, ports),
             _ => {}
         }
     }

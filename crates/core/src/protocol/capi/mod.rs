@@ -35,6 +35,7 @@ use super::halves::Protocol;
 use super::roles::roles;
 use crate::config::Acknowledge;
 use crate::drive::Drive;
+use crate::memory::HostMemory;
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -91,8 +92,8 @@ impl Protocol for Capi {
 }
 
 /// Returns driver and AFU, which knows the addresses of the host's elements.
-pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Afu) {
-    let driver = Driver::new(drive, shared);
+pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Afu) {
+    let driver = Driver::new(drive, memory);
     let afu = Afu::new(drive, driver.areas, seed);
     (driver, afu)
 }

@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::Io;
 use std::collections::VecDeque;
 
@@ -14,10 +14,8 @@ use super::{Flush, LINE_BYTES, Role};
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::request::{DataDirection, Op};
 use crate::request::{Request, RequestId};
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -54,7 +52,7 @@ pub struct Driver {
 
 impl Driver {
     /// Returns cores with all fill buffers free.
-    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
         let prefetch_lines = u32::from(drive.cxl.prefetch_lines);
         let places = fill_buffers + prefetch_lines;
@@ -74,40 +72,40 @@ impl Driver {
             prefetch_lines,
             issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
             flushes: drive.media.acknowledge == Acknowledge::Late,
-            buffers: shared.memory.reserve(1 << 60),
+            buffers: memory.reserve(1 << 60),
             loads: 0,
             stores: 0,
         }
     }
 
     /// Gives a line its place in the application's buffer; every request has a buffer of its own.
-    fn prepare(&self, line: RequestId, shared: &mut Shared) {
-        let Request { io, parent, .. } = shared.requests[line];
+    fn prepare(&self, line: RequestId, ports: &mut HostPorts) {
+        let Request { io, parent, .. } = ports.shared.requests[line];
         let whole = parent.unwrap_or(line);
-        let start = shared.requests[whole].io.offset;
+        let start = ports.shared.requests[whole].io.offset;
         let buffer = self.buffers + u64::from(whole) * BUFFER_BYTES;
         if io.offset == start {
-            shared.requests[whole].buffer = buffer;
-            shared.prepare_buffer(whole);
+            ports.shared.requests[whole].buffer = buffer;
+            ports.prepare_buffer(whole);
         }
-        shared.requests[line].buffer = buffer + (io.offset - start);
+        ports.shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
     /// Sends the next line of a core, if a fill buffer is free, or a prefetcher requests it.
-    fn issue(&mut self, core: usize, link: &mut Link, shared: &mut Shared) {
+    fn issue(&mut self, core: usize, ports: &mut HostPorts) {
         let Core { free, ahead, waiting } = &mut self.cores[core];
         let Some(&line) = waiting.front() else { return };
-        let place = free.pop().or_else(|| if is_in_stream(line, shared) { ahead.pop() } else { None });
+        let place = free.pop().or_else(|| if is_in_stream(line, ports) { ahead.pop() } else { None });
         let Some(place) = place else { return };
         waiting.pop_front();
-        self.send(line, place, link, shared);
+        self.send(line, place, ports);
     }
 
-    fn send(&mut self, line: RequestId, place: u32, link: &mut Link, shared: &mut Shared) {
+    fn send(&mut self, line: RequestId, place: u32, ports: &mut HostPorts) {
         self.lines.submit(place as usize, line);
-        let now = shared.scheduler.now();
-        shared.requests.charge(Some(line), Stage::FillBuffer, now);
-        let Request { io, buffer: address, .. } = shared.requests[line];
+        let now = ports.shared.scheduler.now();
+        ports.shared.requests.charge(Some(line), Stage::FillBuffer, now);
+        let Request { io, buffer: address, .. } = ports.shared.requests[line];
         let packet = match io.op.direction() {
             DataDirection::Read => {
                 self.loads += 1;
@@ -120,14 +118,14 @@ impl Driver {
                 Packet::write(Direction::Down, address, io.bytes, LINE_BYTES, token).user_data(io.offset, Some(line))
             }
         };
-        link.send(packet, shared);
+        ports.link.send(packet, ports.shared);
     }
 }
 
 impl halves::Driver for Driver {
     /// Charges issuing as many of a request's lines as can be in flight at once; the others are issued while the core
     /// waits.
-    fn submit_work(&self, io: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, io: &Io, _: u16, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.issue * u64::from((io.bytes / LINE_BYTES).min(self.fill_buffers)));
     }
 
@@ -136,28 +134,28 @@ impl halves::Driver for Driver {
     }
 
     /// Submits a line, at once if a fill buffer of its thread's core is free.
-    fn submit(&mut self, _: Time, line: RequestId, link: &mut Link, shared: &mut Shared) {
-        self.prepare(line, shared);
-        let core = usize::from(shared.requests[line].thread) % self.cores.len();
+    fn submit(&mut self, _: Time, line: RequestId, ports: &mut HostPorts) {
+        self.prepare(line, ports);
+        let core = usize::from(ports.shared.requests[line].thread) % self.cores.len();
         self.cores[core].waiting.push_back(line);
-        self.issue(core, link, shared);
+        self.issue(core, ports);
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, ports: &mut HostPorts) {
         let packet = &settled.packet;
         if Role::of(packet) == Role::FLUSHED {
-            shared.requests.charge(packet.request, Stage::CompletionEntry, now);
-            return packet.request.map_or((), |line| complete(line, shared));
+            ports.shared.requests.charge(packet.request, Stage::CompletionEntry, now);
+            return packet.request.map_or((), |line| complete(line, ports));
         }
         let place = packet.token.context;
         let line = self.lines.complete(place as usize);
-        let is_whole = Role::of(packet) == Role::DONE || packet.bytes == shared.requests[line].io.bytes;
+        let is_whole = Role::of(packet) == Role::DONE || packet.bytes == ports.shared.requests[line].io.bytes;
         assert!(is_whole, "a load returns its whole line");
         let stage = if Role::of(packet) == Role::DATA { Stage::Settle } else { Stage::CompletionEntry };
-        shared.requests.charge(Some(line), stage, now);
-        match self.flushes && Role::of(packet) == Role::DONE && is_last(line, shared) {
-            true => flush(line, link, shared),
-            false => complete(line, shared),
+        ports.shared.requests.charge(Some(line), stage, now);
+        match self.flushes && Role::of(packet) == Role::DONE && is_last(line, ports) {
+            true => flush(line, ports),
+            false => complete(line, ports),
         }
         let places = self.fill_buffers + self.prefetch_lines;
         let core = &mut self.cores[(place / places) as usize];
@@ -165,7 +163,7 @@ impl halves::Driver for Driver {
             true => core.free.push(place),
             false => core.ahead.push(place),
         }
-        self.issue((place / places) as usize, link, shared);
+        self.issue((place / places) as usize, ports);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -174,30 +172,30 @@ impl halves::Driver for Driver {
 }
 
 /// True if the line follows others that show a stream.
-fn is_in_stream(line: RequestId, shared: &Shared) -> bool {
-    let Request { io, parent, .. } = shared.requests[line];
-    let start = shared.requests[parent.unwrap_or(line)].io.offset;
+fn is_in_stream(line: RequestId, ports: &HostPorts) -> bool {
+    let Request { io, parent, .. } = ports.shared.requests[line];
+    let start = ports.shared.requests[parent.unwrap_or(line)].io.offset;
     io.op == Op::Read && io.offset - start >= u64::from(STREAM_LINES * LINE_BYTES)
 }
 
 /// True if all other lines of a line's request have completed.
-fn is_last(line: RequestId, shared: &Shared) -> bool {
-    shared.requests[line].parent.is_none_or(|whole| shared.requests[whole].parts_left == 1)
+fn is_last(line: RequestId, ports: &HostPorts) -> bool {
+    ports.shared.requests[line].parent.is_none_or(|whole| ports.shared.requests[whole].parts_left == 1)
 }
 
 /// Sends the flush that makes the request of a last line durable.
-fn flush(line: RequestId, link: &mut Link, shared: &mut Shared) {
-    let Request { parent, buffer, .. } = shared.requests[line];
-    let io = shared.requests[parent.unwrap_or(line)].io;
+fn flush(line: RequestId, ports: &mut HostPorts) {
+    let Request { parent, buffer, .. } = ports.shared.requests[line];
+    let io = ports.shared.requests[parent.unwrap_or(line)].io;
     let token = Role::FLUSH.token(0);
     let packet = Packet::write(Direction::Down, buffer, LINE_BYTES, LINE_BYTES, token);
     let flush = Flush { offset: io.offset, bytes: io.bytes };
-    link.send_with(Packet { request: Some(line), ..packet }, &flush.encode(), shared);
+    ports.link.send_with(Packet { request: Some(line), ..packet }, &flush.encode(), ports.shared);
 }
 
-fn complete(line: RequestId, shared: &mut Shared) {
-    match shared.requests[line].parent {
-        None => shared.complete(line),
-        Some(whole) => shared.complete_part(line, whole),
+fn complete(line: RequestId, ports: &mut HostPorts) {
+    match ports.shared.requests[line].parent {
+        None => ports.complete(line),
+        Some(whole) => ports.complete_part(line, whole),
     }
 }

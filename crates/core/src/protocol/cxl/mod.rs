@@ -34,6 +34,7 @@ use super::halves::Protocol;
 use super::roles::roles;
 use crate::config::{Acknowledge, Wait};
 use crate::drive::{Drive, Interface};
+use crate::memory::HostMemory;
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::time::Span;
@@ -143,8 +144,8 @@ impl Flush {
 }
 
 /// Returns the processor's side and the device.
-pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Device) {
-    (Driver::new(drive, shared), Device::new(drive))
+pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Device) {
+    (Driver::new(drive, memory), Device::new(drive))
 }
 
 roles! {

@@ -12,6 +12,8 @@ use super::window::{Window, take};
 use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::memory::HostMemory;
+use crate::memory::sparse::SparseBytes;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::ports::{Ports, start_read};
@@ -319,7 +321,7 @@ impl Endpoint {
     #[inline(never)] // So that reads which have found nothing stay short.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
-        let request = ports.shared.requests.bound(self.first_binding + usize::from(number), queue.head as usize);
+        let request = ports.slots.bound(self.first_binding + usize::from(number), queue.head as usize);
         ports.shared.requests.charge_all(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
@@ -482,13 +484,12 @@ impl halves::Controller for Endpoint {
         }
     }
 
-    fn store(&mut self, packet: &Packet, ports: &mut Ports) {
-        self.learn_trailers(packet, ports);
-        ports.shared.store_user_data(packet);
+    fn on_user_data(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
+        self.learn_trailers(packet, arrived, ports);
     }
 
-    fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
-        self.keep_trailers(drive, seed, shared);
+    fn keep_data(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
+        self.keep_trailers(drive, seed, held, memory);
     }
 
     fn packet_name(&self, packet: &Packet) -> &'static str {

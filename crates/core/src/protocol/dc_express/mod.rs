@@ -29,6 +29,7 @@ use super::halves::{Attachment, Protocol};
 use super::nvme;
 use super::roles::roles;
 use crate::drive::Drive;
+use crate::memory::HostMemory;
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -78,10 +79,10 @@ impl Protocol for DcExpress {
 }
 
 /// Returns driver and endpoint, each with the NVMe half that carries the writes.
-pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Endpoint) {
-    let (nvme_driver, nvme) = nvme::connect(drive, seed, shared);
+pub fn connect(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> (Driver, Endpoint) {
+    let (nvme_driver, nvme) = nvme::connect(drive, seed, memory, shared);
     let mut endpoint = Endpoint::new(drive, nvme);
-    let driver = Driver::new(drive, nvme_driver, &mut endpoint, seed, shared);
+    let driver = Driver::new(drive, nvme_driver, &mut endpoint, seed, memory, shared);
     (driver, endpoint)
 }
 

@@ -16,7 +16,6 @@ use crate::memory::sparse::SparseBytes;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::ports::Ports;
 use crate::random::Random;
-use crate::shared::Shared;
 use crate::tlp::{Direction, Packet};
 use phaselink_ring::trailer::{self, StoredTrailers, TagSource, TagWidth, UnusedTrailers};
 
@@ -61,16 +60,15 @@ impl Trailers {
     }
 
     /// Records the change by a write; true if the tag changes.
-    fn learn(&mut self, packet: &Packet, shared: &Shared) -> bool {
-        let data = shared.data.as_ref().expect("trailers are kept in runs with data");
+    fn learn(&mut self, packet: &Packet, held: &SparseBytes, arrived: &[u8]) -> bool {
         let before = self.source.current();
         let chunk_bytes = self.chunk_bytes as usize;
         let whole_bytes = packet.bytes as usize / chunk_bytes * chunk_bytes;
         for place in trailer::places(whole_bytes, chunk_bytes, self.width) {
             let (at, bytes) = (place.start as u64, place.len());
             let (mut old, mut new) = ([0; 8], [0; 8]);
-            data.contents.read(packet.device_offset + at, &mut old[..bytes]);
-            shared.memory.read(packet.address + at, &mut new[..bytes]);
+            held.read(packet.device_offset + at, &mut old[..bytes]);
+            new[..bytes].copy_from_slice(&arrived[place]);
             self.source.on_write(u64::from_le_bytes(old), u64::from_le_bytes(new));
         }
         self.source.current() != before
@@ -86,21 +84,19 @@ impl Trailers {
 impl Endpoint {
     /// Keeps the last bytes of chunks from now on, if the choice of tags needs them. The host learns the first tag when
     /// it sets up its queues.
-    pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+    pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, held: &SparseBytes, memory: &mut HostMemory) {
         let Some(mut trailers) = Trailers::new(drive, seed) else { return };
-        if let Some(data) = &shared.data {
-            trailers.take_over(&data.contents);
-        }
+        trailers.take_over(held);
         for word in self.mode_words() {
-            shared.memory.write(word + TAG_WORD, &trailers.announcement());
+            memory.write(word + TAG_WORD, &trailers.announcement());
         }
         self.trailers = Some(Box::new(trailers));
     }
 
     /// Records the trailers of write data that is about to be stored, and announces the tag if it has to change.
-    pub(super) fn learn_trailers(&mut self, packet: &Packet, ports: &mut Ports) {
-        let Some(trailers) = &mut self.trailers else { return };
-        if !trailers.learn(packet, ports.shared) {
+    pub(super) fn learn_trailers(&mut self, packet: &Packet, arrived: &[u8], ports: &mut Ports) {
+        let Some((trailers, data)) = self.trailers.as_mut().zip(ports.data.as_ref()) else { return };
+        if !trailers.learn(packet, &data.contents, arrived) {
             return;
         }
         trailers.changes += 1;

@@ -32,6 +32,7 @@ use super::halves::Protocol;
 use super::roles::roles;
 use crate::config::{Stage, Wait};
 use crate::drive::{Drive, Interface};
+use crate::memory::HostMemory;
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -91,8 +92,8 @@ fn broken_wait(drive: &Drive) -> Option<Broken> {
 }
 
 /// Returns driver and device; the device's table of DMA addresses is loaded.
-pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
-    let driver = Driver::new(drive, shared);
+pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.buffers().collect());
     (driver, controller)
 }

@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
 use std::collections::VecDeque;
@@ -20,13 +20,11 @@ use super::spec::{
 use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::ports::queue_of;
 use crate::request::Op;
 use crate::request::RequestId;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -43,6 +41,8 @@ pub(super) struct Queue {
     /// the last completion queue head doorbell.
     looked_at: bool,
     collected: u32,
+    /// Tail beyond which the controller wants its doorbell to be rung, as its shadow's event index says.
+    event_index: u32,
     /// First command identifier that has never been used, and the free ones among the used.
     fresh_id: u32,
     free_ids: Vec<u16>,
@@ -78,18 +78,18 @@ pub struct Driver {
 
 impl Driver {
     /// Returns a driver whose queues have been created in the controller.
-    pub fn new(drive: &Drive, controller: &mut Controller, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, controller: &mut Controller, memory: &mut HostMemory) -> Driver {
         let max_transfer_bytes = drive.nvme.max_transfer_kib * 1024;
         let entries = drive.nvme.queue_entries;
         let queues = (0..drive.nvme.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, shared);
+                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, memory);
                 controller.create_queue(queue.submission_base, queue.completion_base, entries);
                 queue
             })
             .collect();
         let pairs = drive.nvme.queue_pairs;
-        let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, &mut shared.memory));
+        let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
         Driver {
@@ -119,43 +119,51 @@ impl Driver {
 
     /// Announces a new tail to the controller: in the shadow if there is one, and in the register if the controller
     /// asked for it.
-    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
+    fn announce(&mut self, number: u16, old: u32, tail: u32, ports: &mut HostPorts) {
         if let Some(shadow) = self.shadow {
-            shared.memory.write(shadow.tail(u32::from(number) + 1), &tail.to_le_bytes());
-            if !must_ring(&shadow, number, old, tail, &shared.memory) {
+            ports.memory.write(shadow.tail(u32::from(number) + 1), &tail.to_le_bytes());
+            if !shadow::must_ring(self.queues[usize::from(number)].event_index, old, tail) {
                 return;
             }
         }
-        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, shared);
+        self.ring(submission_doorbell(u32::from(number) + 1), tail, ports);
     }
 
     /// Handles a completion entry that is visible in memory. A polling thread sees it; a sleeping one waits for the
     /// interrupt.
-    fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, ports: &mut HostPorts) {
         let number = packet.token.context as u16;
         if let Some(host) = &mut self.real_host {
-            return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], shared);
+            return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], ports);
         }
         if polling || self.queues[usize::from(number)].looked_at {
-            return self.reap(now, number, Stage::CompletionEntry, link, shared);
+            return self.reap(now, number, Stage::CompletionEntry, ports);
         }
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        shared.memory.read(packet.address, &mut bytes);
+        ports.memory.read(packet.address, &mut bytes);
         let command = usize::from(CompletionEntry::decode(&bytes).command_id);
         let request = self.queues[usize::from(number)].requests.get(command);
-        shared.requests.charge(request, Stage::CompletionEntry, now);
+        ports.shared.requests.charge(request, Stage::CompletionEntry, now);
+    }
+
+    /// Notes the event index that the controller has just written.
+    #[cold]
+    fn on_event_index(&mut self, packet: &Packet, memory: &HostMemory) {
+        let mut event = [0; 4];
+        memory.read(packet.address, &mut event);
+        self.queues[packet.token.context as usize].event_index = u32::from_le_bytes(event);
     }
 
     /// Consumes the entries of the current phase from the completion queue.
-    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, shared: &mut Shared) {
+    fn reap(&mut self, now: Time, number: u16, stage: Stage, ports: &mut HostPorts) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
-        while let Some(entry) = queue.next_entry(shared) {
+        while let Some(entry) = queue.next_entry(ports.memory) {
             assert!(u32::from(entry.submission_head) < queue.entries, "SQHD is beyond the submission queue");
             let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
-            shared.requests.charge(Some(request), stage, now);
-            shared.complete(request);
+            ports.shared.requests.charge(Some(request), stage, now);
+            ports.complete(request);
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
@@ -166,41 +174,41 @@ impl Driver {
             // them.
             None if later && freed > 0 && self.completion_doorbells => {
                 queue.collected = 0;
-                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
+                self.ring(completion_doorbell(u32::from(number) + 1), head, ports);
             }
             None if later => {}
-            Some(shadow) => shared.memory.write(shadow.head(u32::from(number) + 1), &head.to_le_bytes()),
+            Some(shadow) => ports.memory.write(shadow.head(u32::from(number) + 1), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
-                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
+                self.ring(completion_doorbell(u32::from(number) + 1), head, ports);
             }
             None => {}
         }
         for _ in 0..freed {
             let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
-            self.submit(now, request, link, shared);
+            self.submit(now, request, ports);
         }
     }
 
     /// Writes a request's command into the next slot, or lets the request wait for an identifier.
     #[inline(always)]
-    fn enqueue(&mut self, number: usize, request: RequestId, shared: &mut Shared) {
-        let io = shared.requests[request].io;
+    fn enqueue(&mut self, number: usize, request: RequestId, ports: &mut HostPorts) {
+        let io = ports.shared.requests[request].io;
         let queue = &mut self.queues[number];
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
             return queue.waiting.push_back(request);
         };
         queue.requests.submit(usize::from(id), request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
-        shared.requests[request].buffer = buffer;
-        shared.prepare_buffer(request);
+        ports.shared.requests[request].buffer = buffer;
+        ports.prepare_buffer(request);
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let entry = match io.op.has_data() {
-            false => queue.entry_without_data(id, io.op, slba, blocks, shared),
+            false => queue.entry_without_data(id, io.op, slba, blocks, ports.memory),
             true => {
                 let sgl = self.data_pointer == DataPointer::Sgl;
                 let (prp1, prp2) = match sgl {
                     true => (buffer, io.bytes.into()),
-                    false => queue.pages(id, buffer, io.bytes, shared),
+                    false => queue.pages(id, buffer, io.bytes, ports.memory),
                 };
                 SubmissionEntry {
                     opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
@@ -215,25 +223,25 @@ impl Driver {
             }
         };
         let slot = queue.tail;
-        shared.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
-        shared.requests.bind(number, slot as usize, request);
+        ports.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
+        ports.slots.bind(number, slot as usize, request);
         queue.tail = wrapped(slot + 1, queue.entries);
     }
 
     /// Writes a value to a doorbell register.
-    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
+    fn ring(&mut self, address: u64, value: u32, ports: &mut HostPorts) {
         self.doorbells += 1;
         let token = Role::DOORBELL.token(0);
-        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
+        ports.link.write(Direction::Down, address, &value.to_le_bytes(), token, ports.shared);
     }
 }
 
 impl halves::Driver for Driver {
     #[inline]
-    fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, _: &Io, thread: u16, ledger: &mut Ledger) {
         let number = queue_of(thread, self.queues.len());
         let tail = self.queues[number].tail;
-        let rings = self.shadow.is_none_or(|shadow| must_ring(&shadow, number as u16, tail, tail + 1, memory));
+        let rings = self.shadow.is_none() || shadow::must_ring(self.queues[number].event_index, tail, tail + 1);
         ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
@@ -256,21 +264,21 @@ impl halves::Driver for Driver {
         }
     }
 
-    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        self.submit_together(now, &[request], link, shared);
+    fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts) {
+        self.submit_together(now, &[request], ports);
     }
 
     /// Submits several requests, which one doorbell announces together.
-    fn submit_together(&mut self, _: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+    fn submit_together(&mut self, _: Time, requests: &[RequestId], ports: &mut HostPorts) {
         let Some(&first) = requests.first() else { return };
-        let number = queue_of(shared.requests[first].thread, self.queues.len());
+        let number = queue_of(ports.shared.requests[first].thread, self.queues.len());
         let old = self.queues[number].tail;
         for &request in requests {
-            self.enqueue(number, request, shared);
+            self.enqueue(number, request, ports);
         }
         let tail = self.queues[number].tail;
         if tail != old {
-            self.announce(number as u16, old, tail, link, shared);
+            self.announce(number as u16, old, tail, ports);
         }
     }
 
@@ -280,12 +288,12 @@ impl halves::Driver for Driver {
         number as u16
     }
 
-    fn acknowledge(&mut self, thread: u16, link: &mut Link, shared: &mut Shared) {
+    fn acknowledge(&mut self, thread: u16, ports: &mut HostPorts) {
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         if std::mem::take(&mut queue.collected) > 0 && self.completion_doorbells {
             let head = queue.completion_head;
-            Driver::ring(self, completion_doorbell(number as u32 + 1), head, link, shared);
+            Driver::ring(self, completion_doorbell(number as u32 + 1), head, ports);
         }
     }
 
@@ -294,16 +302,17 @@ impl halves::Driver for Driver {
     }
 
     #[inline(always)] // Every read's data and every completion entry come this way.
-    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts) {
         match Role::of(&settled.packet) {
-            Role::DATA => settled.charge_data(now, shared),
-            Role::COMPLETION => self.on_entry_settled(now, &settled.packet, polling, link, shared),
+            Role::DATA => settled.charge_data(now, ports.shared),
+            Role::COMPLETION => self.on_entry_settled(now, &settled.packet, polling, ports),
+            Role::EVENT_INDEX => self.on_event_index(&settled.packet, ports.memory),
             _ => {}
         }
     }
 
-    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
-        self.reap(now, vector, Stage::Interrupt, link, shared);
+    fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
+        self.reap(now, vector, Stage::Interrupt, ports);
         None
     }
 
@@ -322,9 +331,9 @@ impl HostQueues for Driver {
         self.shadow = None;
     }
 
-    fn begin_queue(&mut self, number: u16, entries: u32, shared: &mut Shared) -> bool {
+    fn begin_queue(&mut self, number: u16, entries: u32, ports: &mut HostPorts) -> bool {
         let Some(host) = self.real_host.as_ref().filter(|host| host.is_idle(number)) else { return false };
-        host.begin(entries, &mut self.queues[usize::from(number)], shared);
+        host.begin(entries, &mut self.queues[usize::from(number)], ports);
         true
     }
 
@@ -332,47 +341,48 @@ impl HostQueues for Driver {
         self.real_host.as_ref().map_or(0, |host| host.room(number, &self.queues[usize::from(number)]))
     }
 
-    fn place(&mut self, now: Time, thread: u16, command: &HostCommand, shared: &mut Shared) -> u32 {
+    fn place(&mut self, now: Time, thread: u16, command: &HostCommand, ports: &mut HostPorts) -> u32 {
         let host = self.real_host.as_mut().expect("the driver has given way");
-        host.place(now, thread, command, &mut self.queues[usize::from(command.queue)], shared)
+        host.place(now, thread, command, &mut self.queues[usize::from(command.queue)], ports)
     }
 
-    fn ring(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
+    fn ring(&mut self, number: u16, ports: &mut HostPorts) {
         let tail = self.queues[usize::from(number)].tail;
-        Driver::ring(self, submission_doorbell(u32::from(number) + 1), tail, link, shared);
+        Driver::ring(self, submission_doorbell(u32::from(number) + 1), tail, ports);
     }
 
-    fn completion_entry(&self, number: u16, slot: u32, shared: &Shared) -> [u8; COMPLETION_ENTRY_BYTES] {
+    fn completion_entry(&self, number: u16, slot: u32, memory: &HostMemory) -> [u8; COMPLETION_ENTRY_BYTES] {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         let base = self.queues[usize::from(number)].completion_base;
-        shared.memory.read(base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64, &mut bytes);
+        memory.read(base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64, &mut bytes);
         bytes
     }
 }
 
 impl Queue {
     /// Returns an empty queue pair in host memory.
-    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, shared: &mut Shared) -> Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, memory: &mut HostMemory) -> Queue {
         let commands = u64::from(entries - 1);
         let page_list_stride = match data_pointer {
             DataPointer::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
             DataPointer::Sgl => 0,
         };
         Queue {
-            submission_base: shared.memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
-            completion_base: shared.memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
+            submission_base: memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
+            completion_base: memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
             entries,
             tail: 0,
             completion_head: 0,
             phase: true,
             looked_at: false,
             collected: 0,
+            event_index: 0,
             fresh_id: 0,
             free_ids: Vec::new(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(0),
-            buffers: shared.memory.reserve(commands * u64::from(max_transfer_bytes)),
-            page_lists: shared.memory.allocate(commands * page_list_stride),
+            buffers: memory.reserve(commands * u64::from(max_transfer_bytes)),
+            page_lists: memory.allocate(commands * page_list_stride),
             page_list_stride,
             ranges: None,
         }
@@ -388,14 +398,14 @@ impl Queue {
     }
 
     /// Returns the PRP entries of a buffer; beyond two pages, the second points to a PRP list (section 4.1.1).
-    fn pages(&self, id: u16, buffer: u64, bytes: u32, shared: &mut Shared) -> (u64, u64) {
+    fn pages(&self, id: u16, buffer: u64, bytes: u32, memory: &mut HostMemory) -> (u64, u64) {
         let pages = u64::from(bytes).div_ceil(PAGE_BYTES);
         if pages <= 2 {
             return (buffer, if pages == 2 { buffer + PAGE_BYTES } else { 0 });
         }
         let list = self.page_lists + u64::from(id) * self.page_list_stride;
         for page in 1..pages {
-            shared.memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
+            memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
         }
         (buffer, list)
     }
@@ -403,14 +413,21 @@ impl Queue {
     /// Returns the command of an operation without a data buffer. A flush has no blocks either (NVM Express Base
     /// Specification 2.0, section 7.1), and a deallocation has a list of one range.
     #[cold]
-    fn entry_without_data(&mut self, id: u16, op: Op, slba: u64, blocks: u32, shared: &mut Shared) -> SubmissionEntry {
+    fn entry_without_data(
+        &mut self,
+        id: u16,
+        op: Op,
+        slba: u64,
+        blocks: u32,
+        memory: &mut HostMemory,
+    ) -> SubmissionEntry {
         let entry = SubmissionEntry { command_id: id, namespace_id: NAMESPACE, ..SubmissionEntry::default() };
         match op {
             Op::Discard => {
                 let room = u64::from(self.entries) * u64::from(RANGE_BYTES);
-                let base = *self.ranges.get_or_insert_with(|| shared.memory.allocate(room));
+                let base = *self.ranges.get_or_insert_with(|| memory.allocate(room));
                 let prp1 = base + u64::from(id) * u64::from(RANGE_BYTES);
-                shared.memory.write(prp1, &encode_range(slba, blocks));
+                memory.write(prp1, &encode_range(slba, blocks));
                 let dwords = [0, ATTRIBUTE_DEALLOCATE, 0, 0, 0, 0];
                 SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, dwords, ..entry }
             }
@@ -421,9 +438,9 @@ impl Queue {
     }
 
     /// Consumes the next completion entry, if it is of the current phase.
-    pub(super) fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
+    pub(super) fn next_entry(&mut self, memory: &HostMemory) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        shared.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
+        memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
         let entry = CompletionEntry::decode(&bytes);
         if entry.phase != self.phase {
             return None;
@@ -438,11 +455,4 @@ impl Queue {
 fn share_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> Shadow {
     let bytes = Shadow::bytes(queue_pairs + 1);
     Shadow { doorbells: memory.allocate(bytes), event_index: memory.allocate(bytes) }
-}
-
-/// True if moving a tail from `old` to `new` passes the controller's event index, so that the register must be written.
-fn must_ring(shadow: &Shadow, queue: u16, old: u32, new: u32, memory: &HostMemory) -> bool {
-    let mut event = [0; 4];
-    memory.read(shadow.tail_event(u32::from(queue) + 1), &mut event);
-    shadow::must_ring(u32::from_le_bytes(event), old, new)
 }

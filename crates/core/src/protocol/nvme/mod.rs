@@ -32,6 +32,7 @@ use config::Nvme;
 use super::halves::{Attachment, Protocol};
 use super::roles::roles;
 use crate::drive::Drive;
+use crate::memory::HostMemory;
 use crate::problem::Broken;
 use crate::request::Op;
 use crate::shared::Shared;
@@ -95,9 +96,9 @@ impl Protocol for Nvme {
 }
 
 /// Returns driver and controller; the controller knows the driver's queues.
-pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
+pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
     let mut controller = Controller::new(drive);
-    let driver = Driver::new(drive, &mut controller, shared);
+    let driver = Driver::new(drive, &mut controller, memory);
     (driver, controller)
 }
 

@@ -8,9 +8,9 @@ use super::driver::Queue;
 use super::rules::queues::wrapped;
 use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 use crate::ledger::Stage;
+use crate::protocol::ports::HostPorts;
 use crate::protocol::real_hosts::HostCommand;
 use crate::request::{Next, RequestId};
-use crate::shared::Shared;
 use crate::time::Time;
 
 /// Command between its doorbell and its completion entry.
@@ -39,10 +39,10 @@ impl RealHost {
     }
 
     /// Resets an idle queue that the real host has created anew with this number of entries.
-    pub(super) fn begin(&self, entries: u32, queue: &mut Queue, shared: &mut Shared) {
+    pub(super) fn begin(&self, entries: u32, queue: &mut Queue, ports: &mut HostPorts) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
-        // Stale entries of the previous queue must not look like entries of the new one.
-        shared.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
+        // No entry of the queue before may be taken for one of this one.
+        ports.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
     }
 
     /// Returns the number of further commands that find a slot.
@@ -58,32 +58,32 @@ impl RealHost {
         thread: u16,
         command: &HostCommand,
         queue: &mut Queue,
-        shared: &mut Shared,
+        ports: &mut HostPorts,
     ) -> u32 {
         let slot = queue.tail;
         queue.tail = wrapped(slot + 1, queue.entries);
-        shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, command.entry);
+        ports.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, command.entry);
         let request = command.io.map(|io| {
-            shared.requests.issued += 1;
-            let (id, number) = (shared.requests.occupy(), shared.requests.issued);
-            shared.requests[id].open(number, Next { io, due: now, drive: 0 }, now, thread, Some(command.token));
+            ports.shared.requests.issued += 1;
+            let (id, number) = (ports.shared.requests.occupy(), ports.shared.requests.issued);
+            ports.shared.requests[id].open(number, Next { io, due: now, drive: 0 }, now, thread, Some(command.token));
             id
         });
-        shared.requests.bind_maybe(command.queue.into(), slot as usize, request);
+        ports.slots.bind_maybe(command.queue.into(), slot as usize, request);
         let command_id = u16::from_le_bytes([command.entry[2], command.entry[3]]);
         self.queues[usize::from(command.queue)].push(UnderWay { command_id, token: command.token, request });
         slot
     }
 
     /// Reports the commands whose completion entries are in memory as completed.
-    pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, shared: &mut Shared) {
+    pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, ports: &mut HostPorts) {
         let under_way = &mut self.queues[usize::from(number)];
-        while let Some(entry) = queue.next_entry(shared) {
-            // If a host uses an identifier twice, the older command completes first.
+        while let Some(entry) = queue.next_entry(ports.memory) {
+            // A host that uses an identifier twice has the older of the two answered first.
             let place = under_way.iter().position(|command| command.command_id == entry.command_id);
             let UnderWay { token, request, .. } = under_way.remove(place.expect("only what is under way is answered"));
-            shared.requests.charge(request, Stage::CompletionEntry, now);
-            shared.requests.answered.push_back((token, request));
+            ports.shared.requests.charge(request, Stage::CompletionEntry, now);
+            ports.shared.requests.answered.push_back((token, request));
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves::{self, Driver as _};
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::Io;
 use std::collections::VecDeque;
 
@@ -14,10 +14,8 @@ use super::spec::{
 };
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::request::Op;
 use crate::request::RequestId;
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -44,13 +42,13 @@ pub struct Driver {
 
 impl Driver {
     /// Returns a driver with its shared area in host memory.
-    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
         let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * METADATA_BYTES as u64;
         let area = Area {
-            descriptors: shared.memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
-            records: shared.memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
+            descriptors: memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
+            records: memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
             entries,
         };
         Driver {
@@ -60,8 +58,8 @@ impl Driver {
             free_ids: (0..entries).rev().map(|id| id as u16).collect(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(entries as usize),
-            buffers: shared.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
-            metadata: shared.memory.reserve(u64::from(entries) * metadata_stride),
+            buffers: memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
+            metadata: memory.reserve(u64::from(entries) * metadata_stride),
             metadata_stride,
             max_transfer_bytes,
             mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
@@ -75,34 +73,34 @@ impl Driver {
     }
 
     /// Handles a record that is visible in memory. A polling thread sees it; a sleeping one waits for the interrupt.
-    fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, ports: &mut HostPorts) {
         if polling {
-            return self.reap(now, Stage::CompletionEntry, link, shared);
+            return self.reap(now, Stage::CompletionEntry, ports);
         }
-        let record = read_record(packet.address, shared);
+        let record = read_record(packet.address, ports.memory);
         let request = self.requests.get(usize::from(record.id));
-        shared.requests.charge(request, Stage::CompletionEntry, now);
+        ports.shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
-    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, shared: &mut Shared) {
-        while let Some(record) = self.next_record(shared) {
+    fn reap(&mut self, now: Time, stage: Stage, ports: &mut HostPorts) {
+        while let Some(record) = self.next_record(ports.memory) {
             let request = self.requests.complete(usize::from(record.id));
             assert!(self.tail.wrapping_sub(self.taken) < self.area.entries, "a record comes behind its descriptor");
             self.free_ids.push(record.id);
-            shared.requests.charge(Some(request), stage, now);
-            shared.complete(request);
+            ports.shared.requests.charge(Some(request), stage, now);
+            ports.complete(request);
         }
         while !self.free_ids.is_empty()
             && let Some(request) = self.waiting.pop_front()
         {
-            shared.requests.charge(Some(request), Stage::Queued, now);
-            self.submit(now, request, link, shared);
+            ports.shared.requests.charge(Some(request), Stage::Queued, now);
+            self.submit(now, request, ports);
         }
     }
 
-    fn next_record(&mut self, shared: &Shared) -> Option<Record> {
+    fn next_record(&mut self, memory: &HostMemory) -> Option<Record> {
         let expected = self.taken.wrapping_add(1);
-        let record = read_record(self.area.record(self.taken), shared);
+        let record = read_record(self.area.record(self.taken), memory);
         if record.sequence != expected {
             return None;
         }
@@ -112,7 +110,7 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, _: &Io, _: u16, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.mmio_write);
     }
 
@@ -120,13 +118,13 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn submit(&mut self, _: Time, request: RequestId, ports: &mut HostPorts) {
         let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
         self.requests.submit(usize::from(id), request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
-        shared.requests[request].buffer = buffer;
-        shared.prepare_buffer(request);
-        let io = shared.requests[request].io;
+        ports.shared.requests[request].buffer = buffer;
+        ports.prepare_buffer(request);
+        let io = ports.shared.requests[request].io;
         let descriptor = Descriptor {
             write: io.op == Op::Write,
             id,
@@ -135,24 +133,24 @@ impl halves::Driver for Driver {
             buffer,
             metadata: self.metadata + u64::from(id) * self.metadata_stride,
         };
-        shared.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
-        shared.requests.bind(0, (self.tail % self.area.entries) as usize, request);
+        ports.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
+        ports.slots.bind(0, (self.tail % self.area.entries) as usize, request);
         self.tail = self.tail.wrapping_add(1);
         self.doorbells += 1;
         let token = Role::TAIL.token(0);
-        link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, shared);
+        ports.link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, ports.shared);
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts) {
         match Role::of(&settled.packet) {
-            Role::DATA => settled.charge_data(now, shared),
-            Role::RECORD => self.on_record_settled(now, &settled.packet, polling, link, shared),
+            Role::DATA => settled.charge_data(now, ports.shared),
+            Role::RECORD => self.on_record_settled(now, &settled.packet, polling, ports),
             _ => {}
         }
     }
 
-    fn on_handled(&mut self, now: Time, _vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
-        self.reap(now, Stage::Interrupt, link, shared);
+    fn on_handled(&mut self, now: Time, _vector: u16, ports: &mut HostPorts) -> Option<Time> {
+        self.reap(now, Stage::Interrupt, ports);
         None
     }
 
@@ -161,8 +159,8 @@ impl halves::Driver for Driver {
     }
 }
 
-fn read_record(address: u64, shared: &Shared) -> Record {
+fn read_record(address: u64, memory: &HostMemory) -> Record {
     let mut bytes = [0; RECORD_BYTES];
-    shared.memory.read(address, &mut bytes);
+    memory.read(address, &mut bytes);
     Record::decode(bytes)
 }

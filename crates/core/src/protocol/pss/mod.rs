@@ -31,6 +31,7 @@ use super::halves::Protocol;
 use super::roles::roles;
 use crate::config::Acknowledge;
 use crate::drive::Drive;
+use crate::memory::HostMemory;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -64,8 +65,8 @@ impl Protocol for Pss {
 }
 
 /// Returns driver and card, which knows the address of the shared area.
-pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
-    let driver = Driver::new(drive, shared);
+pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.area());
     (driver, controller)
 }

@@ -68,7 +68,7 @@ impl Controller {
             return;
         };
         *place = command;
-        let request = ports.shared.requests.bound(0, command.slot.into());
+        let request = ports.slots.bound(0, command.slot.into());
         ports.shared.requests.charge(request, Stage::Doorbell, now);
         self.parser_free_at = now.max(self.parser_free_at) + self.parse;
         let parsed = self.parser_free_at;
@@ -141,7 +141,7 @@ impl halves::Controller for Controller {
 
     fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
         let command = self.commands[timer.context as usize];
-        let request = ports.shared.requests.bound(0, command.slot.into());
+        let request = ports.slots.bound(0, command.slot.into());
         match timer.kind {
             timer::PARSED => self.ask_for_data(command, request, ports),
             timer::DATA_READY => self.send_data(command, request, ports),

@@ -7,13 +7,11 @@ use super::command::{BLOCK_BYTES, Command, DOORBELL, STATUS_BYTES};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::{Io, Op, RequestId};
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::Direction;
 
@@ -33,14 +31,14 @@ pub struct Driver {
 
 impl Driver {
     /// Returns a driver with its status words and a buffer for each slot.
-    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let (slots, max_transfer_bytes) = (drive.ramdisk.slots, drive.ramdisk.max_transfer_kib * 1024);
         Driver {
             free: (0..slots).rev().collect(),
             waiting: VecDeque::new(),
             requests: CommandSlots::new(slots.into()),
-            statuses: shared.memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
-            buffers: shared.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
+            statuses: memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
+            buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
             doorbells: 0,
@@ -54,7 +52,7 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
-    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, _: &Io, _: u16, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.mmio_write);
     }
 
@@ -62,31 +60,31 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn submit(&mut self, _: Time, request: RequestId, ports: &mut HostPorts) {
         let Some(slot) = self.free.pop() else { return self.waiting.push_back(request) };
         self.requests.submit(usize::from(slot), request);
         let buffer = self.buffers + u64::from(slot) * u64::from(self.max_transfer_bytes);
-        shared.requests[request].buffer = buffer;
-        shared.prepare_buffer(request);
-        shared.requests.bind(0, slot.into(), request);
-        let Io { op, offset, bytes } = shared.requests[request].io;
+        ports.shared.requests[request].buffer = buffer;
+        ports.prepare_buffer(request);
+        ports.slots.bind(0, slot.into(), request);
+        let Io { op, offset, bytes } = ports.shared.requests[request].io;
         let (blocks, block) = (bytes / BLOCK_BYTES, offset / u64::from(BLOCK_BYTES));
         let command = Command { write: op == Op::Write, slot, blocks, block, buffer };
         self.doorbells += 1;
-        link.write(Direction::Down, DOORBELL, &command.encode(), Role::DOORBELL.token(0), shared);
+        ports.link.write(Direction::Down, DOORBELL, &command.encode(), Role::DOORBELL.token(0), ports.shared);
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, _: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, _: bool, ports: &mut HostPorts) {
         if Role::of(&settled.packet) != Role::STATUS {
-            return settled.charge_data(now, shared);
+            return settled.charge_data(now, ports.shared);
         }
         let slot = settled.packet.token.context as u16;
         let request = self.requests.complete(usize::from(slot));
-        shared.requests.charge(Some(request), Stage::CompletionEntry, now);
-        shared.complete(request);
+        ports.shared.requests.charge(Some(request), Stage::CompletionEntry, now);
+        ports.complete(request);
         self.free.push(slot);
         if let Some(next) = self.waiting.pop_front() {
-            self.submit(now, next, link, shared);
+            self.submit(now, next, ports);
         }
     }
 

@@ -26,6 +26,7 @@ use config::Ramdisk;
 use super::halves::Protocol;
 use super::roles::roles;
 use crate::drive::Drive;
+use crate::memory::HostMemory;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -62,8 +63,8 @@ impl Protocol for Ramdisk {
 }
 
 /// Returns driver and controller, which knows the address of the status words.
-pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
-    let driver = Driver::new(drive, shared);
+pub fn connect(drive: &Drive, _seed: u64, memory: &mut HostMemory, _shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, memory);
     let controller = Controller::new(drive, driver.statuses());
     (driver, controller)
 }

@@ -7,15 +7,14 @@
 use super::{Driver, Read};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::protocol::dc_express::ReadName;
+use crate::protocol::ports::HostPorts;
 use crate::request::{Request, RequestId};
-use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
     /// Repeats a read in another slot; if no slot is free, waits for another time-out.
-    pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
+    pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, ports: &mut HostPorts) {
         let queue = &mut self.queues[number];
         let old = queue.reads.get_mut(usize::from(slot));
         let Some(free) = queue.free_slots.pop() else {
@@ -25,48 +24,40 @@ impl Driver {
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         old.abandoned = true;
-        let request = start_again(now, old.request, shared);
+        let request = start_again(now, old.request, ports);
         let next = Read { tag: old.tag, ..Read::new(request, old.attempt.wrapping_add(1)) };
         queue.reads.submit(usize::from(free), next);
-        self.enqueue(now, number, free, link, shared);
+        self.enqueue(now, number, free, ports);
     }
 
     /// Handles packets of an abandoned attempt; `total` packets make it complete.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_late(
-        &mut self,
-        now: Time,
-        name: ReadName,
-        count: u32,
-        total: u32,
-        link: &mut Link,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_late(&mut self, now: Time, name: ReadName, count: u32, total: u32, ports: &mut HostPorts) {
         self.counts.late_packets += u64::from(count);
         let reads = &mut self.queues[usize::from(name.queue)].reads;
         if reads.get_mut(usize::from(name.slot)).settled == total {
             let read = reads.complete(usize::from(name.slot));
             self.timeout = self.timeout.max(now.since(read.started) * 2);
-            shared.requests.vacate(read.request);
-            self.release(now, name, link, shared);
+            ports.shared.requests.vacate(read.request);
+            self.release(now, name, ports);
         }
     }
 }
 
 /// Returns a new number for a request, so that later events of the old attempt are not charged to the new one. All time
 /// up to now is charged to the time-out.
-fn start_again(now: Time, old: RequestId, shared: &mut Shared) -> RequestId {
-    let request = &shared.requests[old];
+fn start_again(now: Time, old: RequestId, ports: &mut HostPorts) -> RequestId {
+    let request = &ports.shared.requests[old];
     let mut ledger = Ledger::default();
     ledger.open(request.ledger.start());
-    if shared.trace.is_on() {
+    if ports.shared.trace.is_on() {
         ledger.keep_steps();
     }
     ledger.until(Stage::Timeout, now);
     let request = Request { ledger, ..request.clone() };
-    let new = shared.requests.insert(request);
-    if let Some(data) = &mut shared.data {
+    let new = ports.shared.requests.insert(request);
+    if let Some(data) = &mut ports.data {
         data.rename(old, new);
     }
     new

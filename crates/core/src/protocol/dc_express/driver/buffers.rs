@@ -3,28 +3,27 @@
 use phaselink_ring::trailer::{self, Tag, TagWidth};
 
 use super::{Driver, Read};
-use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::dc_express::ReadName;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::dc_express::trailers::announced;
-use crate::shared::Shared;
+use crate::protocol::ports::HostPorts;
 use crate::time::Time;
 
 impl Driver {
     /// Marks the buffer of the read in `slot` with a tag, which is kept and returned.
     #[inline(never)]
-    pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
+    pub(super) fn mark(&mut self, number: usize, slot: u16, ports: &mut HostPorts) -> u64 {
         let read = *self.queues[number].reads.get_mut(usize::from(slot));
-        shared.prepare_buffer(read.request);
-        let tag = Tag { value: self.choose_tag(number, &read, &shared.memory), width: self.width() };
+        ports.prepare_buffer(read.request);
+        let tag = Tag { value: self.choose_tag(number, &read, &ports.memory), width: self.width() };
         self.queues[number].reads.get_mut(usize::from(slot)).tag = tag.value;
-        let request = &shared.requests[read.request];
+        let request = &ports.shared.requests[read.request];
         for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
             let mut bytes = [0; 8];
             let bytes = &mut bytes[..place.len()];
             tag.mark(bytes);
-            shared.memory.write(request.buffer + place.start as u64, bytes);
+            ports.memory.write(request.buffer + place.start as u64, bytes);
         }
         tag.value
     }
@@ -47,27 +46,20 @@ impl Driver {
 
     /// Handles packets of a read's data that are visible in memory: checks the tags as in figure 2.
     #[inline(never)]
-    pub(super) fn on_bytes_settled(
-        &mut self,
-        now: Time,
-        name: ReadName,
-        total: u32,
-        link: &mut Link,
-        shared: &mut Shared,
-    ) {
+    pub(super) fn on_bytes_settled(&mut self, now: Time, name: ReadName, total: u32, ports: &mut HostPorts) {
         let width = self.width();
         let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
-        let request = &shared.requests[read.request];
+        let request = &ports.shared.requests[read.request];
         let tag = Tag { value: read.tag, width };
         let buffer = (request.buffer, request.io.bytes as usize);
-        let first = first_incomplete(&shared.memory, buffer, self.chunk_bytes as usize, tag);
+        let first = first_incomplete(&ports.memory, buffer, self.chunk_bytes as usize, tag);
         let all_here = read.settled == total;
         match first {
             None => {
                 assert!(all_here, "a read whose tags are gone has all its packets");
-                self.finish(now, name, link, shared);
+                self.finish(now, name, ports);
             }
-            Some(_) if all_here => self.on_collision(now, name, shared),
+            Some(_) if all_here => self.on_collision(now, name, ports),
             Some(chunk) => {
                 let tail_gone = chunk + 1 < total as usize;
                 self.counts.oops += u64::from(tail_gone && !std::mem::replace(&mut read.oops, tail_gone));

@@ -22,13 +22,14 @@ use super::endpoint::Endpoint;
 use super::{ReadName, Role, doorbell};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
 use crate::link::rate::WireRate;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
-use crate::protocol::ports::{Settled, queue_of};
+use crate::protocol::ports::{HostPorts, Settled, queue_of};
 use crate::random::Random;
+#[cfg(test)]
+use crate::request::Request;
 use crate::request::RequestId;
 use crate::request::{DataDirection, Op};
 use crate::scheduler::Event;
@@ -113,13 +114,20 @@ pub struct Counts {
 
 impl Driver {
     /// Returns a driver whose queues the endpoint knows.
-    pub fn new(drive: &Drive, nvme: NvmeDriver, endpoint: &mut Endpoint, seed: u64, shared: &mut Shared) -> Driver {
+    pub fn new(
+        drive: &Drive,
+        nvme: NvmeDriver,
+        endpoint: &mut Endpoint,
+        seed: u64,
+        memory: &mut HostMemory,
+        shared: &mut Shared,
+    ) -> Driver {
         let config = &drive.dc_express;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
         let mut random = Random::stream(seed, "incomplete tags");
         let queues = (0..config.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), shared);
+                let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), memory);
                 endpoint.create_queue(queue.base, queue.mode_word, queue.entries, shared);
                 queue
             })
@@ -158,11 +166,11 @@ impl Driver {
     /// Makes every chunk but the last of a read's buffer look complete, if the last one does, as a faulty driver would
     /// see it.
     #[cfg(test)]
-    pub(crate) fn overlook_chunks(&self, request: RequestId, shared: &mut Shared) {
-        let of = |queue: &Queue| queue.reads.iter().find(|read| read.request == request).copied();
+    pub(crate) fn overlook_chunks(&self, id: RequestId, request: &Request, memory: &mut HostMemory) {
+        let of = |queue: &Queue| queue.reads.iter().find(|read| read.request == id).copied();
         let Some(read) = self.queues.iter().find_map(of) else { return };
         let tag = Tag { value: read.tag, width: TagWidth::from_bits(self.tag_bits).unwrap() };
-        let (address, bytes) = (shared.requests[request].buffer, shared.requests[request].io.bytes as usize);
+        let (address, bytes) = (request.buffer, request.io.bytes as usize);
         let chunks = bytes.div_ceil(self.chunk_bytes as usize);
         let place = |chunk| trailer::place(chunk, bytes, self.chunk_bytes as usize, tag.width);
         let ends = |chunk, memory: &HostMemory| {
@@ -171,12 +179,12 @@ impl Driver {
             memory.read(address + place(chunk).start as u64, found);
             tag.ends(found)
         };
-        if address == 0 || ends(chunks - 1, &shared.memory) {
+        if address == 0 || ends(chunks - 1, memory) {
             return;
         }
-        for chunk in (0..chunks - 1).filter(|chunk| ends(*chunk, &shared.memory)).collect::<Vec<_>>() {
+        for chunk in (0..chunks - 1).filter(|chunk| ends(*chunk, memory)).collect::<Vec<_>>() {
             let other = (!tag.value).to_le_bytes();
-            shared.memory.write(address + place(chunk).start as u64, &other[..place(chunk).len()]);
+            memory.write(address + place(chunk).start as u64, &other[..place(chunk).len()]);
         }
     }
 
@@ -186,39 +194,39 @@ impl Driver {
 
     /// Writes the command of the read in `slot` into the queue.
     #[inline(always)]
-    fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
+    fn enqueue(&mut self, now: Time, number: usize, slot: u16, ports: &mut HostPorts) {
         let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
         let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
         // In runs with data, the buffer determines the tag.
-        if shared.data.is_none() {
+        if ports.data.is_none() {
             read.tag = own_tag;
         }
         let (request, attempt) = (read.request, read.attempt);
         let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
-        shared.requests[request].buffer = buffer;
-        let io = shared.requests[request].io;
-        let tag = if shared.data.is_some() { self.mark(number, slot, shared) } else { own_tag };
+        ports.shared.requests[request].buffer = buffer;
+        let io = ports.shared.requests[request].io;
+        let tag = if ports.data.is_some() { self.mark(number, slot, ports) } else { own_tag };
         let queue = &mut self.queues[number];
         let (operation, pass) = (Operation::Read, queue.pass);
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
-        shared.memory.put(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, || command.encode());
-        shared.requests.bind(self.first_binding + number, queue.tail as usize, request);
+        ports.memory.put(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, || command.encode());
+        ports.slots.bind(self.first_binding + number, queue.tail as usize, request);
         (queue.tail, queue.pass) = next_entry(queue.tail, queue.pass, queue.entries);
         let mut mode = [0];
-        shared.memory.read(queue.mode_word, &mut mode);
+        ports.memory.read(queue.mode_word, &mut mode);
         if mode[0] == MODE_DOORBELL {
-            self.ring(number, link, shared);
+            self.ring(number, ports);
         }
-        self.watch(now, shared);
+        self.watch(now, ports);
     }
 
     #[inline(never)]
-    fn ring(&mut self, number: usize, link: &mut Link, shared: &mut Shared) {
+    fn ring(&mut self, number: usize, ports: &mut HostPorts) {
         self.nvme.doorbells += 1;
         let token = Role::DOORBELL.token(0);
-        link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, shared);
+        ports.link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, ports.shared);
     }
 
     /// Returns the tag that the driver itself has chosen.
@@ -227,60 +235,60 @@ impl Driver {
     }
 
     /// Handles packets of a read's data that are visible in its buffer.
-    fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
+    fn on_data_settled(&mut self, now: Time, settled: &Settled, ports: &mut HostPorts) {
         let Settled { packet, first, count, burst_count: total } = *settled;
         let name = ReadName::unpack(packet.token.context);
         let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         read.settled += count;
         assert!(read.settled <= total, "no more packets of a read arrive than it has");
         if read.abandoned {
-            return self.on_late(now, name, count, total, link, shared);
+            return self.on_late(now, name, count, total, ports);
         }
-        if shared.data.is_some() {
-            return self.on_bytes_settled(now, name, total, link, shared);
+        if ports.data.is_some() {
+            return self.on_bytes_settled(now, name, total, ports);
         }
         if read.settled < total {
             // The tail of the buffer is checked first; a tail without the tag alone proves nothing (figure 1d).
             self.counts.oops += u64::from(first + count == total);
         } else if self.collides(total) {
-            self.on_collision(now, name, shared);
+            self.on_collision(now, name, ports);
         } else {
-            self.finish(now, name, link, shared);
+            self.finish(now, name, ports);
         }
     }
 
     /// Completes a read whose packets are all there and whose tags are all gone.
     #[inline(always)]
-    fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
+    fn finish(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
         let request = self.queues[usize::from(name.queue)].reads.complete(usize::from(name.slot)).request;
-        shared.requests.charge(Some(request), Stage::Settle, now);
-        shared.complete(request);
-        self.release(now, name, link, shared);
+        ports.shared.requests.charge(Some(request), Stage::Settle, now);
+        ports.complete(request);
+        self.release(now, name, ports);
     }
 
     /// Counts a read whose packets are all there, but one of which ends in the tag: it completes only after the
     /// time-out.
     #[cold]
     #[inline(never)]
-    fn on_collision(&mut self, now: Time, name: ReadName, shared: &mut Shared) {
+    fn on_collision(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
         let read = self.queues[usize::from(name.queue)].reads.get(usize::from(name.slot));
-        shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
+        ports.shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
         self.counts.tag_collisions += 1;
     }
 
     /// Frees a slot and submits the next request that waits for one, if there is any.
-    fn release(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
+    fn release(&mut self, now: Time, name: ReadName, ports: &mut HostPorts) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
         if !queue.waiting.is_empty() {
-            self.submit_next(now, usize::from(name.queue), link, shared);
+            self.submit_next(now, usize::from(name.queue), ports);
         }
     }
 
     #[inline(never)]
-    fn submit_next(&mut self, now: Time, number: usize, link: &mut Link, shared: &mut Shared) {
+    fn submit_next(&mut self, now: Time, number: usize, ports: &mut HostPorts) {
         if let Some(request) = self.queues[number].waiting.pop_front() {
-            self.submit(now, request, link, shared);
+            self.submit(now, request, ports);
         }
     }
 
@@ -297,34 +305,34 @@ impl Driver {
     }
 
     /// Keeps one timer set while reads are in flight.
-    fn watch(&mut self, now: Time, shared: &mut Shared) {
+    fn watch(&mut self, now: Time, ports: &mut HostPorts) {
         if !std::mem::replace(&mut self.watching, true) {
-            shared.scheduler.after(now, self.timeout, Event::Driver);
+            ports.shared.scheduler.after(now, self.timeout, Event::Driver);
         }
     }
 
     #[cold]
-    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
+    fn retry(&mut self, now: Time, number: usize, slot: u16, ports: &mut HostPorts) {
         let read = self.queues[number].reads.get_mut(usize::from(slot));
-        let bytes = shared.requests[read.request].io.bytes;
+        let bytes = ports.shared.requests[read.request].io.bytes;
         if read.settled < bytes.div_ceil(self.chunk_bytes) {
-            return self.abandon(now, number, slot, link, shared);
+            return self.abandon(now, number, slot, ports);
         }
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         read.attempt = read.attempt.wrapping_add(1);
         (read.settled, read.oops) = (0, false);
-        shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
-        self.enqueue(now, number, slot, link, shared);
+        ports.shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
+        self.enqueue(now, number, slot, ports);
     }
 }
 
 impl halves::Driver for Driver {
     #[inline(always)]
-    fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+    fn submit_work(&self, io: &Io, thread: u16, ledger: &mut Ledger) {
         match io.op.direction() {
             DataDirection::Read => ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(io.bytes))),
-            DataDirection::Write => self.nvme.submit_work(io, thread, memory, ledger),
+            DataDirection::Write => self.nvme.submit_work(io, thread, ledger),
         }
     }
 
@@ -348,30 +356,30 @@ impl halves::Driver for Driver {
         self.nvme.max_transfer_bytes()
     }
 
-    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        let crate::request::Request { thread, io, .. } = shared.requests[request];
+    fn submit(&mut self, now: Time, request: RequestId, ports: &mut HostPorts) {
+        let crate::request::Request { thread, io, .. } = ports.shared.requests[request];
         if io.op != Op::Read {
-            return self.nvme.submit(now, request, link, shared);
+            return self.nvme.submit(now, request, ports);
         }
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
         queue.reads.submit(usize::from(slot), Read::new(request, 0));
-        self.enqueue(now, number, slot, link, shared);
+        self.enqueue(now, number, slot, ports);
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, ports: &mut HostPorts) {
         match Role::of(&settled.packet) {
-            Role::DATA => self.on_data_settled(now, settled, link, shared),
-            _ => self.nvme.on_settled(now, settled, polling, link, shared),
+            Role::DATA => self.on_data_settled(now, settled, ports),
+            _ => self.nvme.on_settled(now, settled, polling, ports),
         }
     }
 
-    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
-        self.nvme.on_handled(now, vector, link, shared)
+    fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
+        self.nvme.on_handled(now, vector, ports)
     }
 
-    fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+    fn on_timer(&mut self, now: Time, ports: &mut HostPorts) {
         self.watching = false;
         let mut oldest = None;
         for number in 0..self.queues.len() {
@@ -379,7 +387,7 @@ impl halves::Driver for Driver {
                 let read = self.queues[number].reads.get(slot).filter(|read| !read.abandoned);
                 let Some(read) = read else { continue };
                 if now.since(read.started) >= self.timeout {
-                    self.retry(now, number, slot as u16, link, shared);
+                    self.retry(now, number, slot as u16, ports);
                     oldest = Some(oldest.unwrap_or(now));
                 } else {
                     oldest = Some(oldest.map_or(read.started, |at: Time| at.min(read.started)));
@@ -388,7 +396,7 @@ impl halves::Driver for Driver {
         }
         if let Some(oldest) = oldest {
             self.watching = true;
-            shared.scheduler.at(oldest + self.timeout, Event::Driver);
+            ports.shared.scheduler.at(oldest + self.timeout, Event::Driver);
         }
     }
 
@@ -420,12 +428,12 @@ fn max_latency(drive: &Drive) -> Span {
 }
 
 impl Queue {
-    fn new(entries: u32, max_transfer_bytes: u32, shared: &mut Shared) -> Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, memory: &mut HostMemory) -> Queue {
         let slots = entries.min(1 << 16) - 1;
         Queue {
-            base: shared.memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
-            mode_word: shared.memory.allocate(64),
-            buffers: shared.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
+            base: memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
+            mode_word: memory.allocate(64),
+            buffers: memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             entries,
             tail: 0,
             pass: FIRST_PASS,

@@ -159,7 +159,7 @@ impl Controller {
             taken: 0,
             pieces: 0,
             buffer: if self.request_words == 1 { self.buffers[place] } else { self.buffer },
-            request: ports.shared.requests.bound(0, place),
+            request: ports.slots.bound(0, place),
         };
         self.active[place] = Some(active);
         ports.shared.requests.charge(active.request, Stage::Doorbell, now);

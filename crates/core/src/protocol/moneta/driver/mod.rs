@@ -7,14 +7,13 @@ use crate::config;
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::link::Link;
+use crate::memory::HostMemory;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::moneta::config::TagPool;
-use crate::protocol::ports::Settled;
+use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::RequestId;
 use crate::request::{Io, Op};
-use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::Payload;
 use crate::tlp::{Direction, Kind, Packet};
@@ -91,14 +90,14 @@ fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage
 
 impl Driver {
     /// Returns a driver that has allocated its buffers, whose addresses [`Driver::buffers`] gives the device.
-    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+    pub fn new(drive: &Drive, memory: &mut HostMemory) -> Driver {
         let moneta = &drive.moneta;
         let max_transfer_bytes = moneta.max_transfer_kib * 1024;
         Driver {
             tags: Tags::new(moneta.tags, drive.host.processors()),
             hint: moneta.tag_hint,
             requests: CommandSlots::new(moneta.tags.into()),
-            buffers: shared.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
+            buffers: memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             cores: drive.host.processors(),
             request_words: moneta.request_words,
@@ -121,10 +120,10 @@ impl Driver {
     }
 
     /// Writes a word to a register of the device.
-    fn write(&mut self, register: u64, word: u64, link: &mut Link, shared: &mut Shared) {
+    fn write(&mut self, register: u64, word: u64, ports: &mut HostPorts) {
         self.register_writes += 1;
         let token = Role::REQUEST.token(0);
-        link.write(Direction::Down, register, &word.to_le_bytes(), token, shared);
+        ports.link.write(Direction::Down, register, &word.to_le_bytes(), token, ports.shared);
     }
 }
 
@@ -139,59 +138,59 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        let crate::request::Request { thread, io, .. } = shared.requests[request];
+    fn submit(&mut self, _: Time, request: RequestId, ports: &mut HostPorts) {
+        let crate::request::Request { thread, io, .. } = ports.shared.requests[request];
         let core = thread % self.cores;
         self.foreign_tags +=
             u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.is_foreign(tag, core)));
         let Some(tag) = self.tags.take(core, self.hint) else { return self.tags.wait(request) };
         self.requests.submit(usize::from(tag), request);
-        shared.requests[request].buffer = self.buffer(tag);
-        shared.prepare_buffer(request);
-        shared.requests.bind(0, tag.into(), request);
+        ports.shared.requests[request].buffer = self.buffer(tag);
+        ports.prepare_buffer(request);
+        ports.slots.bind(0, tag.into(), request);
         let block = io.offset / u64::from(BLOCK_BYTES);
         let word = RequestWord { write: io.op == Op::Write, tag, blocks: io.bytes / BLOCK_BYTES, block };
         if self.request_words == 3 {
-            self.write(spec::BLOCK_REGISTER, block, link, shared);
+            self.write(spec::BLOCK_REGISTER, block, ports);
         }
         if self.request_words >= 2 {
-            self.write(spec::BUFFER_REGISTER, self.buffer(tag), link, shared);
+            self.write(spec::BUFFER_REGISTER, self.buffer(tag), ports);
         }
-        self.write(spec::REQUEST_REGISTER, word.encode(), link, shared);
+        self.write(spec::REQUEST_REGISTER, word.encode(), ports);
     }
 
-    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, _link: &mut Link, shared: &mut Shared) {
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, ports: &mut HostPorts) {
         if Role::of(&settled.packet) == Role::DATA {
-            settled.charge_data(now, shared);
+            settled.charge_data(now, ports.shared);
         }
     }
 
     /// Reads the status register of the vector. The processor waits for the completion until the returned time, if
     /// nothing delays it on the link.
-    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
+    fn on_handled(&mut self, now: Time, vector: u16, ports: &mut HostPorts) -> Option<Time> {
         self.status_reads += 1;
         let token = Role::STATUS.token(vector.into());
         let read = Packet::read(spec::status_register(vector as u8), WORD_BYTES as u32, WORD_BYTES as u32, token);
-        link.send(Packet { direction: Direction::Down, ..read }, shared);
-        let there = link.packet_time(Kind::MemoryRead, 0) + link.one_way();
-        let back = link.packet_time(Kind::Completion, WORD_BYTES as u32) + link.one_way();
+        ports.link.send(Packet { direction: Direction::Down, ..read }, ports.shared);
+        let there = ports.link.packet_time(Kind::MemoryRead, 0) + ports.link.one_way();
+        let back = ports.link.packet_time(Kind::Completion, WORD_BYTES as u32) + ports.link.one_way();
         Some(now + there + back)
     }
 
     /// Completes the request of each tag in the status that has been read.
-    fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
+    fn on_answer(&mut self, now: Time, answer: &Payload, ports: &mut HostPorts) {
         let mut done = answer.u64();
         while done != 0 {
             let tag = done.trailing_zeros() as u8;
             done &= done - 1;
             let request = self.requests.complete(usize::from(tag));
             self.tags.release(tag);
-            shared.requests.charge(Some(request), Stage::Interrupt, now);
-            shared.complete(request);
+            ports.shared.requests.charge(Some(request), Stage::Interrupt, now);
+            ports.complete(request);
         }
         while let Some(request) = self.tags.next_waiting() {
-            shared.requests.charge(Some(request), Stage::Queued, now);
-            self.submit(now, request, link, shared);
+            ports.shared.requests.charge(Some(request), Stage::Queued, now);
+            self.submit(now, request, ports);
         }
     }
 

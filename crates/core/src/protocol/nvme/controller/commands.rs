@@ -257,7 +257,7 @@ impl Controller {
 /// held before, so they are applied first.
 #[cold]
 fn store_zeroes(now: Time, id: u32, offset: u64, bytes: u32, ports: &mut Ports) {
-    let Some(data) = &mut ports.shared.data else { return };
+    let Some(data) = ports.data else { return };
     if let Some(durable) = data.durable_mut() {
         durable.follow(now, ports.media.take_steps());
     }

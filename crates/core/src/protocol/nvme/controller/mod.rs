@@ -189,11 +189,7 @@ impl Controller {
             return;
         }
         while slot != tail {
-            ports.shared.requests.charge(
-                ports.shared.requests.bound(queue.into(), slot as usize),
-                Stage::Doorbell,
-                now,
-            );
+            ports.shared.requests.charge(ports.slots.bound(queue.into(), slot as usize), Stage::Doorbell, now);
             slot = wrapped(slot + 1, this.submissions.entries());
         }
         self.fetch(queue, ports);
@@ -276,7 +272,7 @@ impl Controller {
         let entries = self.queues[usize::from(fetch.queue)].submissions.entries();
         for place in 0..fetch.count {
             let slot = wrapped(fetch.first + place, entries);
-            let request = ports.shared.requests.bound(fetch.queue.into(), slot as usize);
+            let request = ports.slots.bound(fetch.queue.into(), slot as usize);
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
             let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);

@@ -147,7 +147,7 @@ impl Controller {
     }
 
     fn request_of(&self, number: u32, ports: &Ports) -> Option<RequestId> {
-        ports.shared.requests.bound(0, (number % self.area.entries) as usize)
+        ports.slots.bound(0, (number % self.area.entries) as usize)
     }
 
     /// Reads as many descriptors as the card can accept (PSS, section 2: the number follows from pending commands of

@@ -1,0 +1,111 @@
+//! A device of the machine, from its driver to its memory: everything that each device has for itself.
+
+use crate::data::Data;
+use crate::drive::Drive;
+use crate::link::Link;
+use crate::link::root_complex::RootComplex;
+use crate::media::Media;
+use crate::media::wear::Wear;
+use crate::memory::HostMemory;
+use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
+use crate::protocol::halves::{Controller as _, Driver as _};
+use crate::protocol::ports::{HostPorts, Ports};
+use crate::protocol::slots::SlotBindings;
+use crate::shared::Shared;
+use crate::time::Span;
+
+/// Most units of a flash drive whose account is checked unit by unit.
+const UNITS_CHECKED_MAX: u64 = 1 << 16;
+
+/// Driver and controller of one device, the link between them with its root port, and the device's memory.
+#[derive(Clone, Debug)]
+pub(super) struct AttachedDevice {
+    pub driver: AnyDriver,
+    pub controller: AnyController,
+    pub link: Link,
+    /// Root port of the link, and the way from there into host memory.
+    pub root_complex: RootComplex,
+    pub media: Media,
+    /// Requests by the slot of the command that carries them.
+    pub slots: SlotBindings,
+    /// Bytes that the device holds, in a run with data.
+    pub data: Option<Box<Data>>,
+}
+
+impl AttachedDevice {
+    /// An idle device of this description, whose queues lie in `memory`.
+    pub(super) fn new(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevice {
+        let (driver, controller) = connect(drive, seed, memory, shared);
+        let root_complex =
+            RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed).with_peer(&drive.peer);
+        let settle = settle(drive, &root_complex).unwrap_or_default();
+        AttachedDevice {
+            driver,
+            controller,
+            link: Link::new(&drive.link, drive.write_accept(), settle, seed)
+                .with_dma(&drive.dma, &drive.link)
+                .with_switch(&drive.switch)
+                .with_faults(&drive.faults, seed),
+            root_complex,
+            media: drive.memory(seed).with_faults(&drive.faults, seed),
+            slots: SlotBindings::default(),
+            data: None,
+        }
+    }
+
+    /// Driver, and what it can reach.
+    #[inline(always)]
+    pub(super) fn driver_side<'a>(
+        &'a mut self,
+        memory: &'a mut HostMemory,
+        shared: &'a mut Shared,
+    ) -> (&'a mut AnyDriver, HostPorts<'a>) {
+        let AttachedDevice { driver, link, slots, data, .. } = self;
+        (driver, HostPorts { link, memory, slots, data, shared })
+    }
+
+    /// Controller, and what it can reach.
+    #[inline(always)]
+    pub(super) fn controller_side<'a>(&'a mut self, shared: &'a mut Shared) -> (&'a mut AnyController, Ports<'a>) {
+        let AttachedDevice { controller, link, media, slots, data, .. } = self;
+        (controller, Ports { link, media, slots, data, shared })
+    }
+
+    /// Counters of driver, controller and memory.
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = self.driver.counters();
+        counters.extend(self.controller.counters());
+        counters.extend(self.media.counters());
+        counters
+    }
+
+    /// Counters of a run with data.
+    pub(super) fn data_counters(&self) -> Vec<(&'static str, u64)> {
+        let Some(data) = &self.data else { return Vec::new() };
+        let mut counters = vec![("verified_reads", data.verified_reads), ("data_errors", data.data_errors)];
+        counters.extend(data.lost_units().map(|units| ("lost_units", units)));
+        counters
+    }
+
+    /// Begins a run with data.
+    pub(super) fn keep_data(&mut self, drive: &Drive, seed: u64, memory: &mut HostMemory) {
+        let data = Box::new(Data::new(seed, drive.protocol().packet_bytes(drive)));
+        self.controller.keep_data(drive, seed, &data.contents, memory);
+        self.data = Some(data);
+    }
+
+    /// Fault in the account that wear levelling keeps of its lines, or a small flash drive of its units, if there is one.
+    pub(super) fn memory_problem(&self) -> Option<String> {
+        if let Some(found) = self.media.wear().and_then(Wear::inconsistency) {
+            return Some(found);
+        }
+        let translation = self.media.flash()?.translation();
+        (translation.shape().units <= UNITS_CHECKED_MAX).then(|| translation.inconsistency())?
+    }
+}
+
+/// Time from the arrival of every posted write to its being in memory; none if that differs from write to write, or behind a
+/// switch, where packets that have arrived at the other end of the link are not at the root port yet.
+pub(super) fn settle(drive: &Drive, root_complex: &RootComplex) -> Option<Span> {
+    root_complex.settle_time().filter(|_| !drive.switch.is_there())
+}

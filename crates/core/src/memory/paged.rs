@@ -1,0 +1,86 @@
+//! Bytes in pages that are made by the first write to them, found without a search.
+
+/// Bytes of a page: a few commands, since a run uses few entries of most rings.
+const PAGE_BYTES: usize = 1024;
+/// Pages of one directory, which is made with the first of them.
+const DIRECTORY_PAGES: usize = 2048;
+
+type Page = Box<[u8; PAGE_BYTES]>;
+
+/// Bytes that are zero until they are written, behind two levels of tables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PagedBytes {
+    directories: Vec<Option<Box<[Option<Page>]>>>,
+}
+
+impl PagedBytes {
+    /// Fills `into` with the bytes from `offset` on.
+    pub(super) fn read(&self, mut offset: u64, mut into: &mut [u8]) {
+        while !into.is_empty() {
+            let (page, start) = place_of(offset);
+            let (part, rest) = into.split_at_mut(into.len().min(PAGE_BYTES - start));
+            match self.page(page) {
+                Some(bytes) => part.copy_from_slice(&bytes[start..start + part.len()]),
+                None => part.fill(0),
+            }
+            offset += part.len() as u64;
+            into = rest;
+        }
+    }
+
+    /// Writes `from` to the bytes from `offset` on.
+    pub(super) fn write(&mut self, mut offset: u64, mut from: &[u8]) {
+        while !from.is_empty() {
+            let (page, start) = place_of(offset);
+            let (part, rest) = from.split_at(from.len().min(PAGE_BYTES - start));
+            self.page_mut(page)[start..start + part.len()].copy_from_slice(part);
+            offset += part.len() as u64;
+            from = rest;
+        }
+    }
+
+    fn page(&self, number: usize) -> Option<&Page> {
+        self.directories.get(number / DIRECTORY_PAGES)?.as_ref()?[number % DIRECTORY_PAGES].as_ref()
+    }
+
+    fn page_mut(&mut self, number: usize) -> &mut Page {
+        let directory = number / DIRECTORY_PAGES;
+        if self.directories.len() <= directory {
+            self.directories.resize(directory + 1, None);
+        }
+        let pages = self.directories[directory].get_or_insert_with(|| vec![None; DIRECTORY_PAGES].into_boxed_slice());
+        pages[number % DIRECTORY_PAGES].get_or_insert_with(|| Box::new([0; PAGE_BYTES]))
+    }
+}
+
+/// Number of the page that holds a byte, and the byte's place in it.
+fn place_of(offset: u64) -> (usize, usize) {
+    ((offset / PAGE_BYTES as u64) as usize, (offset % PAGE_BYTES as u64) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn paged_bytes_read_as_a_flat_array_that_was_written_alike(
+            writes in prop::collection::vec((0usize..20_000, 0usize..5_000, any::<u8>()), 0..20),
+            (start, length) in (0usize..20_000, 0usize..9_000),
+        ) {
+            let (mut paged, mut flat) = (PagedBytes::default(), vec![0; 30_000]);
+            // Across the border of two directories.
+            let base = (DIRECTORY_PAGES * PAGE_BYTES) as u64 - 10_000;
+            for (offset, bytes, value) in writes {
+                paged.write(base + offset as u64, &vec![value; bytes]);
+                flat[offset..offset + bytes].fill(value);
+            }
+            let mut found = vec![0xff; length];
+            paged.read(base + start as u64, &mut found);
+            prop_assert_eq!(&found, &flat[start..start + length]);
+        }
+    }
+}
