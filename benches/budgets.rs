@@ -13,10 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use phaselink_core::report::Table;
-use scenarios::Scenario;
+use phaselink_core::simulation::Simulation;
+use scenarios::{Scaling, Scenario};
 
 /// Runs of each measurement: many and short, as undisturbed moments may be.
 const RUNS: usize = 150;
+/// Runs with more drives or threads, which take longer.
+const SCALING_RUNS: usize = 15;
 /// Runs of those that start the program.
 const PROGRAM_RUNS: usize = 25;
 
@@ -35,13 +38,13 @@ fn main() {
     println!("{}", machine());
     let mut table =
         Table::new().left("budget").right("best").right("median").right("allowed").left("").right("ratio").left("");
-    for measured in simulations().into_iter().chain([memory(), start_up()]) {
+    for measured in simulations().into_iter().chain(scaling()).chain([memory(), memory_of_drives(), start_up()]) {
         let holds = (measured.best >= measured.budget) == measured.rate;
         table.row([
             measured.what,
-            format!("{:.0}", measured.best),
-            format!("{:.0}", measured.median),
-            format!("{} {:.0}", if measured.rate { ">=" } else { "<" }, measured.budget),
+            number(measured.best),
+            number(measured.median),
+            format!("{} {}", if measured.rate { ">=" } else { "<" }, number(measured.budget)),
             String::from(measured.unit),
             format!("{:.2}", measured.best / measured.budget),
             String::from(if holds { "holds" } else { "MISSED" }),
@@ -101,21 +104,30 @@ fn simulations() -> Vec<Measured> {
 
 /// Requests per second of one run.
 fn simulate(scenario: &Scenario) -> f64 {
-    let mut simulation = scenario.simulation(scenario.requests);
+    scenario.requests as f64 / seconds(scenario.simulation(scenario.requests))
+}
+
+/// Time that a run takes to its end.
+fn seconds(mut simulation: Simulation) -> f64 {
     let start = Instant::now();
     while simulation.step(1 << 20) {}
-    scenario.requests as f64 / start.elapsed().as_secs_f64()
+    start.elapsed().as_secs_f64()
+}
+
+/// Time of a request with more drives or threads, in times of one with less.
+fn scaling() -> Vec<Measured> {
+    let measured = Scaling::all().into_iter().map(|scaling| {
+        let times: Vec<[f64; 2]> = (0..SCALING_RUNS).map(|_| scaling.simulations().map(seconds)).collect();
+        let [smaller, larger] = [0, 1].map(|run| sorted(times.iter().map(|times| times[run])));
+        let (best, median) = (larger[0] / smaller[0], larger[SCALING_RUNS / 2] / smaller[SCALING_RUNS / 2]);
+        Measured { what: scaling.what.into(), unit: "times", best, median, budget: scaling.times_at_most, rate: false }
+    });
+    measured.collect()
 }
 
 /// Peak resident memory of a run of the program.
 fn memory() -> Measured {
-    let mut child = program(&["run", scenarios::all()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
-    let mut peak_kib = 0;
-    while child.try_wait().expect("a child").is_none() {
-        peak_kib = peak_kib.max(peak_resident_kib(&child));
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let mib = peak_kib as f64 / 1024.0;
+    let mib = peak_mib(&["run", scenarios::all()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
     Measured {
         what: "peak memory of a run, QD32".into(),
         unit: "MiB",
@@ -124,6 +136,46 @@ fn memory() -> Measured {
         budget: 50.0,
         rate: false,
     }
+}
+
+/// Peak resident memory that a run needs for each further drive.
+fn memory_of_drives() -> Measured {
+    const DRIVES: u32 = 64;
+    let mib = |drives: u32| {
+        let drives = format!("drives={drives}");
+        peak_mib(&[
+            "run",
+            "optane-p5800x",
+            "--set",
+            &drives,
+            "--iodepth",
+            "128",
+            "--numjobs",
+            "8",
+            "--number-ios",
+            "100000",
+        ])
+    };
+    let each = (mib(DRIVES) - mib(1)) / f64::from(DRIVES - 1);
+    Measured {
+        what: "memory of a further drive, QD1024".into(),
+        unit: "MiB",
+        best: each,
+        median: each,
+        budget: 2.0,
+        rate: false,
+    }
+}
+
+/// Peak resident memory of the program with these arguments.
+fn peak_mib(arguments: &[&str]) -> f64 {
+    let mut child = program(arguments);
+    let mut peak_kib = 0;
+    while child.try_wait().expect("a child").is_none() {
+        peak_kib = peak_kib.max(peak_resident_kib(&child));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    peak_kib as f64 / 1024.0
 }
 
 /// From the start of the program to the end of a run of one request.
@@ -162,6 +214,11 @@ fn machine() -> String {
         cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{}, {cores} cores; best and median of {RUNS} runs", model.unwrap_or("unknown processor"))
+}
+
+/// Number for the table, with a digit behind the point where it is small.
+fn number(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
