@@ -62,7 +62,7 @@ fn figures_of_fio_are_read_by_job_and_direction_and_barriers_part_runs() {
 #[test]
 fn a_percentile_of_fio_is_known_to_its_class_and_ours_to_a_finer_one() {
     let resolution = |text: &str| read("r.json", text, &[]).unwrap()[0].figures[1].resolution;
-    let ours = FIO.replace("fio-3.33", "phaselink-0.2.0");
+    let ours = FIO.replace("fio-3.33", "phaselink-0.3.0");
     assert!((resolution(FIO) - 0.0045).abs() < 1e-4, "{}", resolution(FIO));
     assert!((resolution(FIO) / resolution(&ours) - 16.0).abs() < 1e-9);
 }
