@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The pictures of docs/reports.md: each page made by the program, and taken by Chromium. `make screenshots` runs this; look at
-# what has changed.
+# The pictures of README.md and docs/reports.md: each made by the program; pages are taken by Chromium. `make screenshots` runs
+# this; look at what has changed.
 #
 #   screenshots.sh PROGRAM
 #
@@ -12,13 +12,24 @@ images=$PWD/docs/images
 pages=$(realpath "${CARGO_TARGET_DIR:-target}")/screenshots
 chromium=${CHROMIUM:-chromium}
 
+# drawing NAME DRAWING COMMAND...: one drawing of the page that a command writes, as the SVG file beside it.
+drawing() {
+    name=$1 drawing=$2
+    shift 2
+    "$program" "$@" --report "$pages/$name" > /dev/null
+    cp "$pages/$name"/$drawing "$images/$name.svg"
+    echo "docs/images/$name.svg: $(wc -c < "$images/$name.svg") bytes"
+}
+
+mkdir -p "$images" "$pages"
+drawing drives-of-2026 '1-*.svg' compare 2026 --bs 4k --iodepth 1 --numjobs 1
+drawing one-request '*-packets.svg' run nvme --bs 4k --number-ios 100
+
 if ! "$chromium" --version > /dev/null 2>&1; then
     echo 'Chromium is not installed: the pictures are NOT renewed'
     test "${CI:-}" != true
     exit
 fi
-mkdir -p "$images" "$pages"
-
 # picture NAME HEIGHT COMMAND...: the first so many pixels of the page that a command writes. A result that is off is drawn, too.
 picture() {
     name=$1 height=$2
