@@ -1,4 +1,5 @@
-//! What closed forms say of a drive, nothing simulated: `cargo run --release -p phaselink-core --example predict`.
+//! Latency and throughput of a drive by closed forms, without a simulation:
+//! `cargo run --release -p phaselink-core --example predict`.
 
 use std::error::Error;
 

@@ -10,7 +10,7 @@ ctypes; there is nothing to build or install. ::
         queue.flush()
         assert queue.read(4096, 512) == b"x" * 512
 
-        buffers = [bytearray(4096) for _ in range(8)]      # eight reads under way together
+        buffers = [bytearray(4096) for _ in range(8)]      # eight reads in flight together
         for place, buffer in enumerate(buffers):
             queue.submit_read(place * 4096, buffer)
         while queue.under_way:
@@ -46,20 +46,20 @@ _TEXTS = {
 
 
 class Error(OSError):
-    """What the device says, as ``errno`` and text."""
+    """Error that the device reports, as ``errno`` and text."""
 
 
 class Request:
-    """A transfer or flush under way, and afterwards what has become of it."""
+    """A transfer or flush in flight, and its result after completion."""
 
     __slots__ = ("buffer", "error", "kind", "offset", "_slot", "_view", "_keep")
 
     def __init__(self, kind, offset, buffer):
         #: "read", "write" or "flush".
         self.kind = kind
-        #: Where on the drive, in bytes.
+        #: Offset on the drive, in bytes.
         self.offset = offset
-        #: The buffer as it was given; none of a flush.
+        #: The buffer as it was given; ``None`` for a flush.
         self.buffer = buffer
         #: The :class:`Error` of a request that has failed.
         self.error = None
@@ -69,14 +69,14 @@ class Request:
 
 
 class Queue:
-    """Commands of one thread. Made by :meth:`Drive.queue`; a context manager that gives it back."""
+    """Commands of one thread. Made by :meth:`Drive.queue`; a context manager that closes it."""
 
     def __init__(self, library, pointer, depth):
         self._library, self._pointer, self.depth = library, pointer, depth
         self._requests = []
 
     def read(self, offset, length):
-        """Read ``length`` bytes and wait for them: a new ``bytearray``."""
+        """Read ``length`` bytes, wait for them, and return a new ``bytearray``."""
         buffer = bytearray(length)
         self.read_into(offset, buffer)
         return buffer
@@ -92,37 +92,37 @@ class Queue:
         _check(self._library.phaselink_write(self._open(), offset, address, length))
 
     def flush(self):
-        """Everything written so far survives the end of the machine when this returns."""
+        """Make everything written so far durable, and wait for it."""
         _check(self._library.phaselink_flush(self._open()))
 
     def submit_read(self, offset, buffer):
-        """Start to fill a writable buffer of up to 128 KiB; it is full when :meth:`poll` returns the request."""
+        """Submit a read into a writable buffer of up to 128 KiB; it is full when :meth:`poll` returns the request."""
         address, length, keep = _writable(buffer)
         submit = self._library.phaselink_submit_read
         return self._submit(Request("read", offset, buffer), (address, length, keep), submit, offset, length)
 
     def submit_write(self, offset, data):
-        """Start to write up to 128 KiB. The data is the caller's again when this returns."""
+        """Submit a write of up to 128 KiB. The caller may reuse the data when this returns."""
         address, length, _keep = _readable(data)
         submit = self._library.phaselink_submit_write
         return self._submit(Request("write", offset, data), (None, 0, None), submit, offset, address, length)
 
     def submit_flush(self):
-        """Start to flush what has been completed so far."""
+        """Submit a flush of everything that has completed so far."""
         return self._submit(Request("flush", 0, None), (None, 0, None), self._library.phaselink_submit_flush)
 
     @property
     def under_way(self):
-        """How many requests have been submitted and not been returned by :meth:`poll`."""
+        """Number of requests that have been submitted and not been returned by :meth:`poll`."""
         return len(self._requests)
 
     @property
     def full(self):
-        """Whether another request would have to wait for one that is under way."""
+        """True if another request would have to wait for one in flight."""
         return len(self._requests) >= self.depth
 
     def poll(self):
-        """The requests that are done since the last call, in the order in which they were submitted.
+        """The requests that have completed since the last call, in the order in which they were submitted.
 
         Failed ones carry their ``error``. A device that has gone raises :class:`Error` instead.
         """
@@ -145,7 +145,7 @@ class Queue:
         return done
 
     def close(self):
-        """Give the queue back. Requests under way are left to themselves."""
+        """Close the queue. Requests in flight are not waited for."""
         if self._pointer is not None:
             self._library.phaselink_queue_close(self._pointer)
             self._pointer = None
@@ -182,7 +182,7 @@ class Drive:
         self._library, self._pointer, self._depth = library, pointer, depth
         #: Bytes of the drive that this client sees.
         self.capacity_bytes = library.phaselink_capacity(pointer)
-        #: Offsets and lengths are multiples of it.
+        #: Block size in bytes, of which offsets and lengths are multiples.
         self.block_bytes = library.phaselink_block(pointer)
 
     def queue(self):
@@ -247,7 +247,7 @@ def _load(path):
 
 
 def _find():
-    """Where the library is: beside this file, installed, or built in the repository."""
+    """Return the path of the library: beside this file, installed, or built in the repository."""
     name, here = "libphaselink_client.so", Path(__file__).resolve().parent
     targets = [here.parents[2] / "target" / kind / name for kind in ("release", "debug")] if len(here.parents) > 2 else []
     found = next((path for path in [here / name, *targets] if path.exists()), None)
@@ -258,14 +258,17 @@ def _find():
 
 
 def _writable(buffer):
-    """Address and length of a buffer to fill, and what keeps it in its place."""
+    """Return address and length of a buffer to fill, and the object that keeps it in place."""
     view = memoryview(buffer).cast("B")
     array = (ctypes.c_char * view.nbytes).from_buffer(view)
     return ctypes.addressof(array), view.nbytes, array
 
 
 def _readable(data):
-    """The same of data to write. What is not writable and no ``bytes`` is copied once."""
+    """Return address and length of data to write, and the object that keeps it in place.
+
+    A read-only object other than ``bytes`` is copied once.
+    """
     view = memoryview(data).cast("B")
     if not view.readonly:
         return _writable(view)
@@ -279,7 +282,7 @@ def _error(number, path=None):
 
 
 def _check(answer, path=None):
-    """The answer of the library, unless it is an error."""
+    """Return the result of the library, or raise its error."""
     if answer < 0:
         raise _error(-answer, path)
     return answer

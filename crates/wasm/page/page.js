@@ -1,10 +1,10 @@
-// The page: what is chosen, the questions that follow from it, and the answers drawn.
+// The page: the settings, the questions that follow from them, and drawings of the answers.
 
 const $ = (id) => document.getElementById(id);
 const powers = (from, to) => Array.from({ length: Math.log2(to / from) + 1 }, (_, place) => from * 2 ** place);
 const bytes = (size) => (size % 1024 ? `${size}` : `${size / 1024}k`);
 
-/** What a slider stands on, place by place, and how it is told. */
+/** Values of each slider, place by place, and their labels. */
 const SLIDERS = {
   generation: { values: [1, 2, 3, 4, 5, 6], told: (it) => `gen${it}` },
   lanes: { values: [1, 2, 4, 8, 16, 32] },
@@ -14,24 +14,24 @@ const SLIDERS = {
   reads: { values: Array.from({ length: 21 }, (_, place) => 5 * place), told: (it) => `${it} %` },
   requests: { values: [1000, 2000, 5000, 10000, 20000, 50000, 100000], told: (it) => it.toLocaleString("en") },
 };
-/** Sliders of the drive, which stand where the drive says until somebody moves them. */
+/** Sliders of the drive, which show the drive's values until they are moved. */
 const OF_DRIVE = ["generation", "lanes"];
 const SECTIONS = ["media", "host", "stack"];
 const USUAL = { bs: 4096, iodepth: 1, numjobs: 1, reads: 100, order: "rand", requests: 2000, seed: 1 };
 const DEPTHS = powers(1, 256);
-/** A question that takes longer is given up. */
+/** Longest time in ms that the page waits for an answer. */
 const PATIENCE_MS = 20000;
 
-/** What is chosen: keys that are not here are as the drive says, or usual. The address carries just these. */
+/** Settings: absent keys have the drive's values, or the defaults. The address contains exactly these. */
 let chosen = {};
 let catalog, colourOf;
-/** What is drawn, and how long it took. */
+/** Drawn answers, and the time that they took. */
 let shown = {};
 
 // ---- the simulator, in a worker where there may be one ----
 
 let desk;
-/** Settled when nothing is being answered. */
+/** Settled while no question is in flight. */
 let before = Promise.resolve();
 
 async function moduleBytes() {
@@ -55,7 +55,7 @@ function workerDesk(bytes) {
   };
 }
 
-/** A desk of this page itself, which stands still while it simulates. */
+/** Simulator in the page's own thread, which blocks the page while it simulates. */
 function ownDesk(bytes) {
   const Desk = new Function(`${$("simulator-source").textContent}; return Desk;`)();
   const own = new Desk(bytes);
@@ -129,7 +129,7 @@ function drive() {
   return { ...(chosen.text?.trim() ? { text: chosen.text } : { name: driveName() }), set: overrides() };
 }
 
-/** fio's word for what is done. */
+/** fio's name of the access pattern. */
 function rw(reads = value("reads")) {
   return value("order") + (reads === 100 ? "read" : reads === 0 ? "write" : "rw");
 }
@@ -155,7 +155,7 @@ function commandLine() {
 
 // ---- answers drawn ----
 
-/** Reads and writes of the one job, those that there are. */
+/** Results of the one job's reads and writes, as far as it has them. */
 const directions = (result) => ["read", "write"].map((name) => ({ name, ...result.phaselink.jobs[0][name] })).filter((it) => it.ios);
 const total = (result, figure) => result.jobs.reduce((sum, it) => sum + it.read[figure] + it.write[figure], 0);
 
@@ -200,7 +200,7 @@ function drawStages(result) {
   }).join("");
 }
 
-/** Parts of the table; the others are far from being full. */
+/** Number of resources in the table; the others are far from saturated. */
 const LIMITS_MAX = 6;
 
 function drawLimits(of, iops) {
@@ -232,7 +232,7 @@ function drawCurve(points, prediction) {
     tableBehind("Over depth", [["depth"], ["requests/s", true], ["mean latency", true], ["99 %", true]], rows);
 }
 
-/** Rows of the drawing; a stream that polls may have many more. */
+/** Most rows of the drawing; a stream that polls may have many more. */
 const STEPS_MAX = 150;
 
 function drawLadder({ steps, ladder }) {
@@ -249,7 +249,7 @@ function drawLadder({ steps, ladder }) {
 
 let busy = false, again = false;
 
-/** Draw what is chosen: the point first, then curve and ladder, for as long as nothing else is chosen. */
+/** Draws the settings' results: the point first, then curve and ladder, until a setting changes. */
 async function follow() {
   again = true;
   if (busy) return;
@@ -327,7 +327,7 @@ function stand(id, now) {
   document.querySelector(`[data-of=${id}]`).textContent = told(now);
 }
 
-/** What an interface has no key for cannot be moved. */
+/** Disables the sliders for which the interface has no key. */
 function standAsDriveSays(description) {
   for (const id of OF_DRIVE) {
     const said = chosen[id] ?? description.link?.[id];
@@ -336,7 +336,7 @@ function standAsDriveSays(description) {
   }
 }
 
-/** Put the controls where what is chosen says. */
+/** Sets the controls to the settings. */
 function showChosen() {
   $("drive").value = driveName();
   $("drive").disabled = Boolean(chosen.text?.trim());
@@ -348,7 +348,7 @@ function showChosen() {
   $("seed").value = value("seed");
 }
 
-/** Take a choice; one that is as usual or empty is none. */
+/** Stores a setting; a default or empty one is removed. */
 function choose(id, wanted) {
   if (wanted === "" && id !== "order" || wanted === USUAL[id]) delete chosen[id];
   else chosen[id] = wanted;
@@ -356,7 +356,7 @@ function choose(id, wanted) {
   settle();
 }
 
-/** The address, the controls and the drawings follow what is chosen. */
+/** Updates the address, the controls and the drawings after a change of settings. */
 function settle() {
   history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
   showChosen();
@@ -366,7 +366,7 @@ function settle() {
 const NUMBERS = [...Object.keys(SLIDERS), "seed"];
 const KEYS = ["drive", "order", "set", "text", ...SECTIONS, ...NUMBERS];
 
-/** What an address says; what it says wrongly is left out. */
+/** Returns the settings in an address; invalid ones are omitted. */
 function readAddress() {
   const entries = [...new URLSearchParams(location.hash.slice(1))].filter(([key]) => KEYS.includes(key));
   const typed = entries.map(([key, text]) => [key, NUMBERS.includes(key) ? Number(text) : text]);
@@ -398,7 +398,7 @@ function listen() {
   copies("copy-address", () => location.href);
 }
 
-/** The text to be copied; none while there is nothing that could be. */
+/** Returns the text to be copied, or none while there is none. */
 async function textOf(text) {
   try {
     return await text();

@@ -18,7 +18,7 @@ class Simulator {
     return this.told();
   }
 
-  /** The answer to a question; what is wrong with it is thrown. */
+  /** Returns the answer to a question, or throws its problems. */
   ask(question) {
     const { answer, text } = JSON.parse(this.askText(question));
     if (answer === undefined) throw new Error(text);

@@ -1,4 +1,4 @@
-// Whether the page works in Chromium: browser.mjs PAGE MODULE [DIRECTORY FOR SCREENSHOTS]
+// Tests of the page in Chromium: browser.mjs PAGE MODULE [DIRECTORY FOR SCREENSHOTS]
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -136,12 +136,12 @@ async function test() {
   assert.match(await evaluate("$('command').textContent"), /--iodepth 2 /);
   assert.equal(await evaluate("$('iodepth').getAttribute('aria-valuetext')"), "2");
 
-  // What is copied is what is meant.
+  // Copied texts match the settings.
   await evaluate("navigator.clipboard.writeText = async (text) => { window.taken = text; }; $('copy-toml').click()");
   for (let turn = 0; turn < 100 && !(await evaluate("window.taken")); turn++) await new Promise((resolve) => setTimeout(resolve, 50));
   assert.equal(await evaluate("window.taken"), simulator.ask({ verb: "check", drive: await evaluate("drive()") }).toml);
 
-  // What is wrong is told in words, and goes away.
+  // Problems are shown in words, and disappear when they are solved.
   await open("#set=link.lanes%3Dseven%0Amedia.reed_ns%3D3");
   assert.match(await evaluate("$('problem').textContent"), /lanes[^]*reed_ns/);
   await picture("problem", { width: 1200, height: 900 });

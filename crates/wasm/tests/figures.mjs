@@ -1,4 +1,4 @@
-// Whether the module answers with the very bytes that the program prints: figures.mjs MODULE PROGRAM
+// Test that the module answers with the bytes that the program prints: figures.mjs MODULE PROGRAM
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
@@ -36,7 +36,7 @@ function* configurations() {
   }
 }
 
-/** What a command prints: its document without blanks, or what is wrong without blanks and the word in front. */
+/** Returns the output of a command: its document without blanks, or its problems without blanks and the word in front. */
 async function printed(words) {
   try {
     return { answer: compact((await run(program, words, { maxBuffer: 1 << 26 })).stdout) };

@@ -77,7 +77,7 @@ class Drive:
 
     @property
     def assumed(self):
-        """Keys whose values nobody has published."""
+        """Keys whose values are assumed, as none has been published."""
         return self._native.doubts()[1]
 
     def set(self, set=None, **overrides):
@@ -102,7 +102,7 @@ class Drive:
         return self._native.explain()
 
     def __getattr__(self, name):
-        # Called only for what is no attribute; private names are never keys.
+        # Python calls this only for names that are no attribute; private names are never keys.
         value = None if name.startswith("_") else self._values.get(name)
         if value is None:
             raise AttributeError(f"a drive has no section {name}: {', '.join(self._values)}")
@@ -158,7 +158,7 @@ def load(drive="nvme", /, *, set=None, **overrides):
 
 
 def _source(drive):
-    """The file and the text that are meant."""
+    """Return the file and the text that a word or description means."""
     if isinstance(drive, Mapping):
         return "drive", "\n".join(f"{_text.key(name)} = {_text.toml(value)}" for name, value in drive.items())
     if isinstance(drive, str):

@@ -1,4 +1,4 @@
-"""What runs tasks of a sweep, in one shape: ``submit`` that gives a ``concurrent.futures.Future``."""
+"""Executors for the tasks of a sweep, with one interface: ``submit`` that gives a ``concurrent.futures.Future``."""
 
 from concurrent.futures import BrokenExecutor
 
@@ -30,5 +30,5 @@ def adapted(executor):
 
 
 def is_lost(error):
-    """Whether the executor, and not only a task, has failed."""
+    """Return True if the executor, and not only a task, has failed."""
     return isinstance(error, BrokenExecutor)

@@ -22,7 +22,7 @@ class Reproduction(Table):
         return self.to_dict()["rows"]
 
     def to_list(self):
-        """The same as :meth:`rows`."""
+        """Return the rows, as :meth:`rows` does."""
         return self.rows()
 
     def __repr__(self):

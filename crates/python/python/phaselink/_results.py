@@ -1,4 +1,4 @@
-"""What runs, comparisons, predictions and traces give."""
+"""Results of runs, comparisons, predictions and traces."""
 
 import json
 
@@ -40,7 +40,7 @@ class Requests:
 
     @property
     def left_out(self):
-        """How many requests came after the last that was kept."""
+        """Number of requests after the last that was kept."""
         return self._native.left_out
 
     def columns(self):
@@ -82,7 +82,7 @@ class Result(Figures, Table):
 
     @property
     def finished(self):
-        """Whether the jobs were done, or the precision reached that was asked for."""
+        """True if the jobs ended, or the requested precision was reached."""
         return self._native.finished
 
     @property
@@ -97,7 +97,7 @@ class Result(Figures, Table):
 
     @property
     def stages(self):
-        """Where the time goes: a list of dicts with ``job``, ``direction``, ``stage`` and ``mean_ns``.
+        """Mean time in each stage: a list of dicts with ``job``, ``direction``, ``stage`` and ``mean_ns``.
 
         The means of a job and direction sum to its mean latency.
         """
@@ -106,7 +106,7 @@ class Result(Figures, Table):
 
     @property
     def intervals(self):
-        """What the constants that nobody knows leave of each figure, if the run was asked for ``intervals``.
+        """Prediction interval of each figure from uncertain constants, if the run had ``intervals``.
 
         A dict by figure: ``value``, ``low`` and ``high`` (the ends of the middle 90 % of ``draws``), and ``contributions``, the
         constants that contribute most.
@@ -204,7 +204,7 @@ def _stages(stages):
 
 
 class Comparison(Table):
-    """What several drives gave under the same work: a row for each line and drive.
+    """Results of several drives under the same work: a row for each line and drive.
 
     Rows have ``drive``, ``bs``, ``numjobs``, ``iodepth``, ``rw`` and the figures; a drive whose queues are too short for
     a line has ``None`` for them. :meth:`to_dict` also has stages, uses of resources and descriptions.
@@ -222,7 +222,7 @@ class Comparison(Table):
 
     @property
     def findings(self):
-        """What stands out, the most general first: a list of dicts with ``kind``, ``at``, ``parts`` and ``sentence``.
+        """Findings, the most general first: a list of dicts with ``kind``, ``at``, ``parts`` and ``sentence``.
 
         ``parts`` are the amounts that the sentence is made of, with their ``drives`` and ``cause``.
         """
@@ -248,7 +248,7 @@ class Comparison(Table):
 
 
 class Prediction:
-    """What closed forms say of a drive, nothing simulated. ``None`` is what has no closed form.
+    """Closed forms of a drive, without a simulation. ``None`` is what has no closed form.
 
     Latency of a lone request by stage is exact where ``certainty`` says so; the limits of resources follow from the
     utilisation law, and what follows from both from Little's law and balanced job bounds.
@@ -281,7 +281,7 @@ class Prediction:
 
     @property
     def saturation_depth(self):
-        """Requests under way from which on the bottleneck is full."""
+        """Number of requests in flight from which on the bottleneck is saturated."""
         return self._job["saturation_depth"]
 
     @property
@@ -291,7 +291,7 @@ class Prediction:
 
     @property
     def jobs(self):
-        """All that is said of each job, as in the program's JSON."""
+        """Every figure of each job, as in the program's JSON."""
         return self._drive()["jobs"]
 
     def _drive(self):
@@ -352,7 +352,7 @@ class Steps(Table):
 
 
 class Transfers(Table):
-    """What it takes a device to read and write host memory: a row for each size and direction.
+    """Times in which a device reads and writes host memory: a row for each size and direction.
 
     Rows have ``bytes``, ``direction``, the latencies ``mean_ns``, ``p50_ns``, ``p99_ns``, ``p99_9_ns`` and ``max_ns`` of
     transfers one at a time, and ``bytes_per_s`` and ``transfers_per_s`` of many at a time.

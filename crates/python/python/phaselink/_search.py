@@ -15,7 +15,7 @@ _AT_LEAST = {"mean_ns": "mean_ns_min"}
 
 
 class Optimum(Table):
-    """The cheapest point of a grid that meets a target, and what it took to find it.
+    """The cheapest point of a grid that meets a target, and the cost of the search.
 
     Rows are the points that ran, the cheapest first: ``cost``, the axes, the figures of the target, and ``meets``.
     """
@@ -36,7 +36,7 @@ class Optimum(Table):
 
     @property
     def cost(self):
-        """Its cost; ``None`` if no point meets the target."""
+        """Cost of the cheapest point; ``None`` if no point meets the target."""
         return self.best and self.best["cost"]
 
     @property
@@ -145,7 +145,7 @@ def _is_ruled_out(prediction, bounds):
         return False
     for name, (least, most) in bounds.items():
         bound = loaded[0].get(_AT_MOST.get(name) or _AT_LEAST.get(name) or "")
-        # A run varies by chance around what its closed form bounds: a hundredth is left to it.
+        # A run varies by chance around its closed form: a hundredth is allowed for that.
         if bound is not None and least is not None and name in _AT_MOST and bound * 1.01 < least:
             return True
         if bound is not None and most is not None and name in _AT_LEAST and bound * 0.99 > most:

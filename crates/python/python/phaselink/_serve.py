@@ -40,7 +40,7 @@ class Served:
 
     @property
     def running(self):
-        """Whether it still serves: not after :meth:`stop`, nor where a front-end could not go on."""
+        """True while it serves: not after :meth:`stop`, nor after a front-end has failed."""
         return self._native.is_running()
 
     def stop(self):
@@ -56,7 +56,7 @@ class Served:
                     shutil.rmtree(self._folder, ignore_errors=True)
 
     def to_dict(self):
-        """What has been served, as ``phaselink serve --json`` prints it, without its time of day. It stops the server.
+        """Summary of the served requests, as ``phaselink serve --json`` prints it, without its time of day. It stops the server.
 
         With timing on, ``["phaselink"]["lag"]`` says how far answers were behind the model, in ns.
         """

@@ -1,4 +1,4 @@
-"""How results show themselves: in notebooks, and as tables of other libraries."""
+"""Display of results in notebooks, and conversion to tables of other libraries."""
 
 import html
 import json
@@ -23,12 +23,12 @@ def number(value):
 
 
 def _cell(value):
-    """What a column of plain values holds of it: texts stand for lists and dicts."""
+    """Return the value for a column of plain values: texts stand for lists and dicts."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else json.dumps(value)
 
 
 class Table:
-    """Rows with named columns: what results give to other libraries.
+    """Rows with named columns, which results offer to other libraries.
 
     Subclasses have :meth:`rows`, a list of dicts with the same keys.
     """

@@ -53,11 +53,11 @@ class Sweep(Table):
         return json.loads(self._native.json())
 
     def to_json(self):
-        """The very text of it."""
+        """The text of the document that ``phaselink sweep --json`` prints."""
         return self._native.json()
 
     def to_csv(self):
-        """What ``phaselink sweep --csv`` prints."""
+        """The text that ``phaselink sweep --csv`` prints."""
         return self._native.csv()
 
     def __str__(self):
@@ -126,7 +126,7 @@ def sweep(
 
 
 def _payload(plan, axes, columns, seed, set, job):
-    """What makes a plan, here and in workers: file, text, folder, drives at hand, columns."""
+    """Parts of a plan, here and in workers: file, text, folder, drives at hand, columns."""
     names = None if columns is None else list(columns)
     if axes is not None:
         drives, text = _written(plan, axes, seed, set, job)
@@ -143,7 +143,7 @@ def _written(base, axes, seed, set, job):
     drives = {}
 
     def named(drive):
-        """What the plan calls a drive, which is kept as text."""
+        """Return the name of a drive in the plan, and keep the drive as text."""
         if isinstance(drive, str) and drive in _names():
             return drive
         drive = load(drive)
@@ -212,7 +212,7 @@ def _value(key, value, named):
 
 
 def _shipped(payload, native):
-    """The same for workers, which need not have the drive files."""
+    """Return the plan for workers, which need not have the drive files."""
     file, text, folder, _, columns = payload
     return file, text, os.path.abspath(folder) if folder else "", tuple(native.drives()), columns and tuple(columns)
 
@@ -238,7 +238,7 @@ def _batch(pending):
 
 
 def _distribute(executor, payload, pending, batch, retries, kept, native):
-    """Give the points out in batches, and keep what comes back."""
+    """Submit the points in batches, and keep the resulting lines."""
     make = executor if callable(executor) and not hasattr(executor, "submit") else None
     waiting = deque((part, 0) for part in _parts(pending, batch or _batch(pending)))
     while waiting:
@@ -255,7 +255,7 @@ def _distribute(executor, payload, pending, batch, retries, kept, native):
 
 
 def _exhaust(executor, payload, waiting, retries, kept):
-    """Run what waits, until nothing does or the executor breaks; then the error, and everything undone waits again."""
+    """Run waiting batches until none is left or the executor breaks; return the error. Unfinished batches wait again."""
     under_way = {}
     broken = None
     try:
@@ -281,7 +281,7 @@ def _exhaust(executor, payload, waiting, retries, kept):
 
 
 def _finished(future, part, tries, retries, waiting, kept):
-    """Keep what a batch gave, or let it wait again; the error if the executor is broken."""
+    """Keep the lines of a batch, or let it wait again; return the error if the executor is broken."""
     try:
         kept.add(future.result())
         return None

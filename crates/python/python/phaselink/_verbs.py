@@ -77,7 +77,7 @@ def compare(
 
 
 def predict(drive="nvme", *, jobs=None, intervals=None, **options):
-    """What closed forms say of a drive under a workload, given as in :func:`run`; nothing is simulated.
+    """Compute the closed forms of a drive under a workload, given as in :func:`run`; nothing is simulated.
 
     ``intervals`` are those of :func:`run`, in :attr:`Prediction.intervals`.
 
@@ -156,7 +156,7 @@ def _device(device):
 
 
 def _draws(intervals):
-    """How many draws are asked for, if any."""
+    """Return the number of draws, if intervals are requested."""
     if intervals is None or intervals is False:
         return None
     if intervals is True:
@@ -167,7 +167,7 @@ def _draws(intervals):
 
 
 def _kept(requests):
-    """How many single requests are to be kept, if any."""
+    """Return the number of single requests to keep, if any."""
     if requests is None or requests is False:
         return None
     if requests is True:
@@ -188,7 +188,7 @@ def _jobs(jobs, options):
 
 
 def _job_file(job):
-    """Name and text: what has a line with a section is a text."""
+    """Return name and text: a word with a line that starts a section is a text."""
     is_text = isinstance(job, str) and "[" in job and ("\n" in job or not os.path.exists(job))
     return ("jobs", job) if is_text else (os.fspath(job), read(job))
 
