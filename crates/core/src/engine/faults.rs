@@ -125,7 +125,7 @@ enum DueEffect {
 }
 
 /// Decision on a request that is about to be submitted.
-enum Submission {
+enum SubmissionDecision {
     /// The request goes to the device.
     Submit,
     /// The request stays with the host.
@@ -176,12 +176,18 @@ impl Faults {
     }
 
     /// Decides on a request that is about to be submitted: the first rule that happens counts.
-    fn on_submit(&mut self, now: Time, id: RequestId, data: &mut Option<Box<Data>>, shared: &mut Shared) -> Submission {
+    fn on_submit(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        data: &mut Option<Box<Data>>,
+        shared: &mut Shared,
+    ) -> SubmissionDecision {
         let request = &shared.requests[id];
         let (io, thread, number) = (request.io, request.thread, request.number);
         if self.away == Away::ForGood {
             self.lose(now, id, number, shared);
-            return Submission::Keep;
+            return SubmissionDecision::Keep;
         }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
@@ -197,7 +203,7 @@ impl Faults {
             }
             FaultAction::Delay => {
                 self.at(now + delay, DueEffect::Submit(id), shared);
-                return Submission::Keep;
+                return SubmissionDecision::Keep;
             }
             FaultAction::PowerCut => {
                 self.at(now + delay, DueEffect::PowerCut(outage), shared);
@@ -218,24 +224,24 @@ impl Faults {
         if let Some(data) = data.as_mut().filter(|_| is_in_doubt) {
             data.doubt(number);
         }
-        if met.completed.is_some() { Submission::Keep } else { self.hand_down(now, id, shared) }
+        if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
     }
 
     /// Lets a request go to the device, if that is there.
-    fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> Submission {
+    fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> SubmissionDecision {
         match self.away {
             // At the very instant of its return, the device may still come behind this request.
             Away::Off(until) => {
                 self.at(until, DueEffect::Submit(id), shared);
-                return Submission::Keep;
+                return SubmissionDecision::Keep;
             }
             Away::Until(until) if until > now => {
                 self.at(until, DueEffect::Submit(id), shared);
-                return Submission::Keep;
+                return SubmissionDecision::Keep;
             }
             Away::ForGood => {
                 self.lose(now, id, shared.requests[id].number, shared);
-                return Submission::Keep;
+                return SubmissionDecision::Keep;
             }
             Away::No | Away::Until(_) => {}
         }
@@ -243,7 +249,7 @@ impl Faults {
             let request = &shared.requests[id];
             self.flying.insert(request.number, request.clone());
         }
-        Submission::Submit
+        SubmissionDecision::Submit
     }
 
     /// Fails a request because the device has been removed, which the host knows at once.
@@ -373,7 +379,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn submit_faulty(&mut self, now: Time, id: RequestId) {
         let Some(faults) = &mut self.faults else { return };
-        if let Submission::Submit = faults.on_submit(now, id, &mut self.devices[0].data, &mut self.shared) {
+        if let SubmissionDecision::Submit = faults.on_submit(now, id, &mut self.devices[0].data, &mut self.shared) {
             let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
             splitting::submit(now, id, driver, &mut ports);
         }
@@ -385,7 +391,8 @@ impl Engine {
     pub(super) fn submit_faulty_together(&mut self, now: Time, requests: &[RequestId]) {
         let Some(faults) = &mut self.faults else { return };
         let (shared, data) = (&mut self.shared, &mut self.devices[0].data);
-        let mut is_left = |id: &RequestId| matches!(faults.on_submit(now, *id, data, shared), Submission::Submit);
+        let mut is_left =
+            |id: &RequestId| matches!(faults.on_submit(now, *id, data, shared), SubmissionDecision::Submit);
         let left: Vec<RequestId> = requests.iter().copied().filter(|id| is_left(id)).collect();
         let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
         splitting::submit_together(now, left.into_iter(), driver, &mut ports);
@@ -449,7 +456,7 @@ impl Engine {
     fn submit_late(&mut self, now: Time, id: RequestId) {
         self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
         let Some(faults) = &mut self.faults else { return };
-        if let Submission::Submit = faults.hand_down(now, id, &mut self.shared) {
+        if let SubmissionDecision::Submit = faults.hand_down(now, id, &mut self.shared) {
             let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
             splitting::submit(now, id, driver, &mut ports);
         }

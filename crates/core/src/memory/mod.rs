@@ -45,7 +45,7 @@ pub struct HostMemory {
     /// Flat part of the first area.
     bytes: Vec<u8>,
     /// Areas of the devices, of which the last one is being allocated in.
-    areas: Vec<Area>,
+    areas: Vec<MemoryArea>,
     next_unbacked: u64,
     /// Data buffers of a run with data.
     buffers: Option<SparseBytes>,
@@ -53,7 +53,7 @@ pub struct HostMemory {
 
 /// Addresses that one device's driver allocates, and the bytes behind those that are backed by pages.
 #[derive(Clone, Debug)]
-struct Area {
+struct MemoryArea {
     /// Ends of the flat part and of the part behind it, so far, counted from the first address of the area.
     flat_end: u64,
     end: u64,
@@ -62,9 +62,9 @@ struct Area {
     pages: PagedBytes,
 }
 
-impl Area {
-    fn new(buffers: u64) -> Area {
-        Area { flat_end: 0, end: BEHIND_FLAT, buffers, pages: PagedBytes::default() }
+impl MemoryArea {
+    fn new(buffers: u64) -> MemoryArea {
+        MemoryArea { flat_end: 0, end: BEHIND_FLAT, buffers, pages: PagedBytes::default() }
     }
 
     /// True if `bytes` bytes from `offset` on have been allocated.
@@ -76,7 +76,7 @@ impl Area {
 
 impl Default for HostMemory {
     fn default() -> HostMemory {
-        HostMemory { bytes: Vec::new(), areas: vec![Area::new(BUFFERS)], next_unbacked: BUFFERS, buffers: None }
+        HostMemory { bytes: Vec::new(), areas: vec![MemoryArea::new(BUFFERS)], next_unbacked: BUFFERS, buffers: None }
     }
 }
 
@@ -84,7 +84,7 @@ impl HostMemory {
     /// Begins an area for one more device.
     pub(crate) fn begin_area(&mut self) {
         self.next_unbacked = self.next_unbacked.next_multiple_of(BUFFERS_ALIGNMENT);
-        self.areas.push(Area::new(self.next_unbacked));
+        self.areas.push(MemoryArea::new(self.next_unbacked));
     }
 
     /// Allocates zeroed memory of `bytes`, page-aligned, and returns its bus address.
