@@ -64,6 +64,7 @@ impl Engine {
     pub fn place(&mut self, at: Time, command: &HostCommand) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
+        self.call(0);
         let thread = self.queue_threads[usize::from(command.queue)];
         let Engine { shared, memory, devices, .. } = self;
         let device = &mut devices[0];
@@ -98,6 +99,7 @@ impl Engine {
     pub fn inject(&mut self, at: Time, input: Input) {
         self.run_until(at);
         self.shared.scheduler.advance(at);
+        self.call(0);
         match input {
             Input::Request { thread, io, token } => {
                 self.host.inject(at, thread, io, token, &self.devices[0].driver, &mut self.shared);
@@ -110,6 +112,7 @@ impl Engine {
                 let (driver, mut ports) = self.devices[0].driver_side(&mut self.memory, &mut self.shared);
                 let queues = driver.real_hosts().expect("whoever rings has placed a command");
                 queues.ring(queue, &mut ports);
+                self.pass_on(at);
             }
         }
     }

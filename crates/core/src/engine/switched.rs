@@ -37,6 +37,7 @@ impl Engine {
     /// An event of the switches: packets may be through.
     pub(super) fn on_switches(&mut self, now: Time, event: Event) {
         let Some(switched) = &mut self.switched else { return };
+        self.shared.scheduler.ask_for(SWITCHES);
         if let Some(passed) = switched.switches.on_event(now, event, &mut self.shared.scheduler) {
             self.on_passed(now, passed);
             self.pass_on(now);
