@@ -1,15 +1,14 @@
 //! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
 //! the server behind the page both ask here.
 
-use crate::compare::{self, Cell, ComparedGroup, Label};
+use crate::compare;
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, presets, shipped};
 use crate::engine::simulation::Simulation;
-use crate::ledger::{Outcome, Record, Stage, Step};
+use crate::ledger::{Record, Stage, Step};
 use crate::predict;
 use crate::problem::{Problem, Problems, all};
 use crate::report;
-use crate::results::Finding;
 use crate::results::documents::value;
 use crate::stream::RequestStream;
 use crate::workload::trace::Wanted;
@@ -95,7 +94,7 @@ impl PageQuestion {
                 }
                 let outcome = simulation.outcome();
                 let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
-                document["phaselink"]["findings"] = value(&limit(&drive, jobs, outcome));
+                document["phaselink"]["findings"] = value(&compare::findings_of_run(&drive, &jobs, outcome));
                 Ok(document)
             }
             PageQuestion::Predict { drive, job } => {
@@ -130,12 +129,6 @@ impl DriveWords {
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     Written::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
-}
-
-/// The finding about what limits a drive under some jobs.
-fn limit(drive: &Drive, jobs: Vec<Job>, outcome: Outcome) -> Vec<Finding> {
-    let groups = [ComparedGroup { label: Label::of(&jobs), cells: vec![Some(Cell::new(drive, &jobs, outcome))] }];
-    compare::limit(std::slice::from_ref(drive), &groups[0], compare::named(&groups)).into_iter().collect()
 }
 
 fn no_traces(wanted: &Wanted) -> Result<Trace, Problems> {

@@ -2,17 +2,18 @@
 
 use std::sync::OnceLock;
 
+use phaselink_core::compare::findings_of_run;
 use phaselink_core::drive;
 use phaselink_core::ledger::{Latency, Outcome};
 use phaselink_core::precision::{self, Measurement};
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::results::documents::value;
-use phaselink_core::results::{self, Figures};
+use phaselink_core::results::{self, Figures, Finding};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::uncertainty::{Doubted, of_run};
-use phaselink_core::workload::Written;
+use phaselink_core::workload::{Job, Written};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub struct Result {
     drive: Py<Drive>,
     outcome: Outcome,
     figures: OnceLock<Figures>,
+    /// Resource that limits the drive.
+    findings: Vec<Finding>,
     /// Reached and requested precision of mean and p99.
     measured: Option<(Measurement, f64)>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
@@ -58,7 +61,7 @@ pub(crate) fn run(
     requests: Option<usize>,
 ) -> PyResult<Result> {
     let described = &drive.get().0;
-    let ready = || -> std::result::Result<(Written, Simulation), Problems> {
+    let ready = || -> std::result::Result<(Written, Vec<Job>, Simulation), Problems> {
         let written = match precision {
             Some(_) => jobs.ending_after(precision::IOS_MAX)?,
             None => jobs.written(&[])?,
@@ -66,9 +69,10 @@ pub(crate) fn run(
         let drive = described.drive();
         let jobs = written.on(&drive.limits())?;
         let data = if verify { Simulation::with_data } else { Simulation::new };
-        Ok((written, data(drive, &jobs, seed)?))
+        let simulation = data(drive, &jobs, seed)?;
+        Ok((written, jobs, simulation))
     };
-    let (written, mut simulation) = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
+    let (written, jobs, mut simulation) = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
     if let Some(limit) = requests {
         simulation.keep_requests(limit);
     }
@@ -89,7 +93,8 @@ pub(crate) fn run(
         })?),
     };
     let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));
-    Ok(Result { drive, outcome, figures: OnceLock::new(), measured, doubted, requests })
+    let findings = py.detach(|| findings_of_run(described.drive(), &jobs, outcome.clone()));
+    Ok(Result { drive, outcome, figures: OnceLock::new(), findings, measured, doubted, requests })
 }
 
 /// Runs to the end, or to the requested precision.
@@ -212,6 +217,7 @@ impl Result {
 
     fn document(&self) -> Value {
         let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
+        document["phaselink"]["findings"] = value(&self.findings);
         if let Some((measurement, share)) = &self.measured {
             document["phaselink"]["precision"] = value(&precision::document(measurement, *share));
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use phaselink_core::compare::findings_of_run;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
@@ -123,6 +124,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
+    document["phaselink"]["findings"] = value(&findings_of_run(drive, &workload.jobs, outcome.clone()));
     arguments.add_trust(&mut document["phaselink"], &trust);
     let page = || page::page(drive, &workload, &outcome, &timeline, arguments.seed);
     targets.write(&simulation, &outcome, &document, page)?;

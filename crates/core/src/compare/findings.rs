@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 
 use super::causes::savings_ns;
-use super::{Cell, ComparedGroup, Named, named};
+use super::{Cell, ComparedGroup, Label, Named, named};
 use crate::drive::Drive;
+use crate::ledger::Outcome;
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
 use crate::time::Span;
+use crate::workload::Job;
 
 /// Ratio of latencies below which drives count as equally fast.
 const RATIO_MIN: f64 = 1.02;
@@ -42,8 +44,15 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     findings
 }
 
+/// Returns the findings of one drive under some jobs: the resource that limits it.
+pub fn findings_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Vec<Finding> {
+    let group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
+    let named = named(std::slice::from_ref(&group));
+    limit(std::slice::from_ref(drive), &group, named).into_iter().collect()
+}
+
 /// Returns the finding about the resources that limit the drives of a group.
-pub fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
+fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut limits: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
     for (drive, cell) in entries(drives, group) {
         let resource = cell.limit();

@@ -16,7 +16,7 @@ mod point;
 use crate::drive::Drive;
 pub use causes::means_ns;
 pub use cell::Cell;
-pub use findings::{findings, limit};
+pub use findings::{findings, findings_of_run};
 pub use grid::{Grid, Sizes};
 pub use group::{ComparedGroup, Named, named};
 pub use json::document;

@@ -45,7 +45,7 @@ pub struct RunResult {
     pub counters: ByName<u64>,
     /// Drive as it was run.
     pub description: Description,
-    /// Findings, of pages that show them.
+    /// Findings: the resource that limits the drive. Of `run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
     /// Confidence in mean and p99, if a precision was asked for.
