@@ -386,17 +386,21 @@ impl Engine {
             Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1, device),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, driver, shared),
             Event::Fault(number) => self.on_fault(now, number),
-            Event::Handled { vector } => {
-                host.on_handled(vector);
-                let of_device = vector - device as u16 * self.vectors;
-                let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
-                if let Some(until) = driver.on_handled(now, of_device, &mut ports) {
-                    self.host.stall(now, vector, until, &mut self.shared);
-                }
-                self.on_completed(now);
-                self.host.leave_handler();
-            }
+            Event::Handled { vector } => self.on_handled(now, vector, device),
         }
+    }
+
+    /// Handles the end of an interrupt handler: the driver of the device takes the completions.
+    #[inline(always)]
+    fn on_handled(&mut self, now: Time, vector: u16, device: usize) {
+        self.host.on_handled(vector);
+        let of_device = vector - device as u16 * self.vectors;
+        let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+        if let Some(until) = driver.on_handled(now, of_device, &mut ports) {
+            self.host.stall(now, vector, until, &mut self.shared);
+        }
+        self.on_completed(now);
+        self.host.leave_handler();
     }
 
     /// Handles the end of a thread's piece of work: its request goes down to the driver, or is done.
