@@ -1,7 +1,7 @@
 //! `phaselink fit`: finds the values of a drive's keys with which simulated results equal those that fio has measured.
 
 use clap::Args;
-use phaselink_core::fit::{self, Answer, Effort, Question, Run, Trial};
+use phaselink_core::fit::{self, Effort, FitTask, FitTrial, MeasuredRun, TrialFigures};
 use phaselink_core::problem::Problems;
 use rayon::prelude::*;
 
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
-    let question = Question::new(described, keys, arguments.runs()?, arguments.effort())?;
+    let question = FitTask::new(described, keys, arguments.runs()?, arguments.effort())?;
     let fit = fit::fit(&question, &side_by_side)?;
     match (arguments.json, arguments.toml) {
         (true, _) => output::print_json(&output::headed("fit", fit::document(&question, &fit)))?,
@@ -68,13 +68,13 @@ impl Arguments {
         Effort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
     }
 
-    fn runs(&self) -> Result<Vec<Run>, Problems> {
+    fn runs(&self) -> Result<Vec<MeasuredRun>, Problems> {
         let read = |file: &String| fit::read(file, &input::result(file)?, &self.without);
         Ok(input::all(self.results.iter().map(read))?.concat())
     }
 }
 
 /// Runs the simulations of one step on all processors.
-fn side_by_side(trials: &[Trial], answer: &(dyn Fn(&Trial) -> Answer + Sync)) -> Vec<Answer> {
+fn side_by_side(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures> {
     trials.par_iter().map(answer).collect()
 }

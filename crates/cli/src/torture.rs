@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use phaselink_core::torture::coverage::Coverage;
-use phaselink_core::torture::trial::Kind;
+use phaselink_core::torture::trial::FailureKind;
 use phaselink_core::torture::{Failure as Broken, explain, try_seed};
 
 use crate::ending::{Ending, Failure};
@@ -169,7 +169,7 @@ fn report(found: &HuntResults, time: Duration) -> String {
 /// Describes a failure: how to see it again, its smallest form, and its packets.
 fn told(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, ladder } = broken;
-    let place = if found.kind == Kind::Panic { format!(" ({place})") } else { String::new() };
+    let place = if found.kind == FailureKind::Panic { format!(" ({place})") } else { String::new() };
     let ladder = ladder.as_ref().map_or(String::new(), |ladder| format!("\n{}", ends(ladder)));
     format!(
         "seed {seed}: {finding}\n  again:   phaselink torture --seed {seed}\n  smaller: {least}\n           {found}{place}\n{ladder}"

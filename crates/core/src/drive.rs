@@ -4,22 +4,22 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Doubt, Fault, FaultAction};
+use crate::config::{Acknowledge, Fault, FaultAction, UncertainConstant};
 use crate::media;
 use crate::time::Span;
 
 section! {
     /// Keys above all sections.
     pub struct Header ("") {
-        /// Name under which results appear; without it, the file's name
+        /// Name under which results show the drive; without it, the name of its file
         name => name: String = String::new(), any();
-        /// What the drive is, in one line
+        /// Description of the drive in one line
         summary => summary: String = String::new(), any();
         /// Protocol between host and device
         interface => interface: Interface = Interface::ALL[0], any();
-        /// Faults that are injected into a run; of those that meet a request, the first that happens counts
+        /// Fault rules, whose faults are injected into a run; if several rules match a request, the first that triggers counts
         faults => faults: Vec<Fault> = Vec::new(), any();
-        /// So many equal drives in one host, each on a root port of its own or behind a switch; the requests of a thread go to them in turn
+        /// Number of equal drives in the host, each at a root port of its own or behind a switch; the requests of a thread go to them in turn
         drives => drives: u16 = 1, 1..=64;
     }
 }
@@ -65,9 +65,9 @@ macro_rules! drive_of {
                 pub $protocol: crate::protocol::$protocol::config::$Protocol,
             )+
             /// Keys whose value in effect is a fitted one.
-            pub fitted: Vec<Doubt>,
+            pub fitted: Vec<UncertainConstant>,
             /// Keys whose value in effect is assumed.
-            pub assumed: Vec<Doubt>,
+            pub assumed: Vec<UncertainConstant>,
             pub(crate) sources: Sources,
         }
 

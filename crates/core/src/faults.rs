@@ -1,21 +1,25 @@
-//! Rules of injected faults: whether one happens to what it meets, and how often it has.
+//! Fault rules of a run: trigger of an injected fault, and counts of its matches and effects.
 
 use crate::config::{Fault, FaultOperation, FaultSubject};
 use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::Time;
 
-/// A fault of a description, and what it has met so far.
+/// A fault rule, with the number of its matches and effects so far.
 #[derive(Clone, Debug)]
 pub struct Rule {
+    /// The rule as described.
     pub fault: Fault,
+    /// Number of matches so far.
     met: u64,
+    /// Number of times that the fault has been triggered.
     happened: u64,
+    /// Stream of random numbers for `probability`.
     random: Random,
 }
 
 impl Rule {
-    /// The rules about `subject`, each with a stream of chance of its own.
+    /// Makes the rules that apply to `subject`, each with its own stream of random numbers.
     pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<Rule> {
         let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.subject() == subject);
         numbered
@@ -28,17 +32,17 @@ impl Rule {
             .collect()
     }
 
-    /// A rule by itself, whose chance is drawn from `seed` alone.
+    /// Makes a single rule, whose random numbers depend on `seed` alone.
     pub fn new(fault: Fault, seed: u64) -> Rule {
         Rule { fault, met: 0, happened: 0, random: Random::stream(seed, "fault") }
     }
 
-    /// Whether it is the same rule.
+    /// True if this is the rule that `fault` describes.
     pub fn is(&self, fault: &Fault) -> bool {
         self.fault == *fault
     }
 
-    /// It meets something at `now`: whether it happens.
+    /// Counts a match at `now`; returns true if the match triggers the fault.
     pub fn meets(&mut self, now: Time) -> bool {
         if !self.is_time(now) {
             return false;
@@ -54,53 +58,54 @@ impl Rule {
         true
     }
 
-    /// The same for a request, if it is one that the rule is about.
+    /// Counts a match if the rule applies to a request of `thread`; returns true if the match triggers the fault.
     pub fn meets_request(&mut self, now: Time, io: &Io, thread: u16) -> bool {
         self.fault.is_about(io, thread) && self.meets(now)
     }
 
-    /// Whether it is the time in which it happens.
+    /// True if `now` is in the time in which the rule matches.
     pub fn is_time(&self, now: Time) -> bool {
         let Fault { from, until, .. } = self.fault;
         now >= Time::ZERO + from && (until.is_zero() || now < Time::ZERO + until)
     }
 
-    /// So many of those that it has met did not come about after all.
+    /// Takes back `count` matches that did not come about after all.
     pub fn forget(&mut self, count: u32) {
         self.met = self.met.saturating_sub(count.into());
     }
 
-    /// The number of the next event after which it happens; none if it will not any more.
+    /// Number of the next event of the run that triggers the fault; `None` if no further one does.
     pub fn next_event(&self) -> Option<u64> {
         let Fault { first, every, times, .. } = self.fault;
         let is_left = times == 0 || self.happened < times;
         is_left.then(|| first.saturating_add(every.saturating_mul(self.happened)))
     }
 
-    /// Count that it has happened, where nothing else decides.
+    /// Counts one effect, for triggers that are decided elsewhere.
     pub fn happens(&mut self) {
         self.happened += 1;
     }
 
-    /// How many it has met in its time, and how often it has happened.
+    /// Numbers of matches and of effects so far.
     pub fn counts(&self) -> (u64, u64) {
         (self.met, self.happened)
     }
 
-    /// How often it has happened, under the name of its action.
+    /// Name of the effect's counter, and the number of effects so far.
     pub fn count(&self) -> (&'static str, u64) {
         (self.fault.action.counter(), self.happened)
     }
 }
 
 impl Fault {
-    /// The same rule where its time counts from `now`.
+    /// Returns this rule with its times counted from `now`.
     pub fn from_now(&self, now: Time) -> Fault {
         let passed = now.since(Time::ZERO);
         let until = if self.until.is_zero() { self.until } else { passed + self.until };
         Fault { from: passed + self.from, until, ..self.clone() }
     }
 
+    /// True if the rule applies to this request of this thread.
     fn is_about(&self, io: &Io, thread: u16) -> bool {
         let is_operation = match self.action.operation().unwrap_or(self.operation) {
             FaultOperation::Any => true,
@@ -127,25 +132,25 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_happens_to_those_whose_turn_it_is() {
+    fn rule_triggers_on_first_and_then_on_every_nth_match() {
         let fault = Fault { first: 2, every: 3, times: 3, ..Fault::default() };
         assert_eq!(happens(fault, 20), [2, 5, 8]);
     }
 
     #[test]
-    fn a_rule_happens_in_its_time_alone_and_counts_from_there() {
+    fn rule_matches_only_between_from_and_until() {
         let fault = Fault { from: Span::from_us(5), until: Span::from_us(9), every: 2, ..Fault::default() };
         assert_eq!(happens(fault, 20), [5, 7]);
     }
 
     #[test]
-    fn chance_is_as_often_as_it_says() {
+    fn rule_triggers_with_its_probability() {
         let count = happens(Fault { probability: 0.25, ..Fault::default() }, 10_000).len();
         assert!((2300..2700).contains(&count), "{count}");
     }
 
     #[test]
-    fn a_rule_is_about_its_operation_its_bytes_and_its_thread() {
+    fn rule_matches_only_its_operation_bytes_and_thread() {
         let meets = |fault: Fault| !happens(fault, 1).is_empty();
         assert!(meets(Fault { operation: FaultOperation::Read, thread: 3, ..Fault::default() }));
         assert!(!meets(Fault { operation: FaultOperation::Write, ..Fault::default() }));

@@ -1,30 +1,30 @@
-//! What is wrong with an input: every problem at once, each with its place and what is allowed.
+//! Problems of an input: all mistakes at once, each with its place, what was found and what is allowed.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Longer texts are cut in the middle when they are told: they quote what somebody has written.
+/// Length above which a text is cut in the middle when it is printed; such texts quote an input.
 const TOLD_CHARACTERS_MAX: usize = 1000;
 
 /// One mistake in a drive file, job file, trace or command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// File name, or what stands for it (`--set`, `command line`).
+    /// Name of the file, or a stand-in for it (`--set`, `command line`).
     pub file: String,
-    /// Line in it, counted from 1, if the place is known.
+    /// Line in the file, counted from 1; `None` if it is not known.
     pub line: Option<usize>,
-    /// What was found.
+    /// Text that says what was found.
     pub found: String,
-    /// What is allowed there, as the end of "allowed: …"; empty if the finding says it all.
+    /// Text that says what is allowed, as the end of "allowed: …"; empty if `found` says it already.
     pub allowed: String,
 }
 
-/// All mistakes of an input, in file order. Never empty when returned as an error.
+/// All mistakes of an input, in file order. An error never holds an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problem {
-    /// A problem at a known or unknown line of `file`.
+    /// Makes a problem at a known or unknown line of `file`.
     pub fn new(
         file: impl Into<String>,
         line: impl Into<Option<usize>>,
@@ -36,16 +36,16 @@ impl Problem {
 }
 
 impl Problems {
-    /// `Ok(value)` if nothing is wrong, otherwise all problems.
+    /// Returns `value` if there are no problems, otherwise all problems.
     pub fn or<T>(self, value: T) -> Result<T, Problems> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 }
 
-/// All the values, or all the problems.
+/// Collects the values of all parts, or the problems of all parts.
 ///
 /// # Errors
-/// The problems of every part that has any, in order.
+/// Problems of every part that has any, in order.
 pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Vec<T>, Problems> {
     let (mut values, mut problems) = (Vec::new(), Problems::default());
     for part in parts {
@@ -63,14 +63,14 @@ impl From<Problem> for Problems {
     }
 }
 
-/// Whether a character is no part of a line that a terminal shows as it stands: control characters, ends of lines, and
-/// those that turn the direction of what follows (Unicode Standard Annex 9, section 2).
+/// True if a terminal would not show the character as it stands in a line: control characters, ends of lines, and those
+/// that change the direction of the text after them (Unicode Standard Annex 9, section 2).
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The same text in one line, with what a terminal would obey written as an escape.
+/// Writes a text in one line, with the characters that a terminal would obey as escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return text.into();
@@ -85,8 +85,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// A text that may quote another, short enough and printable.
-fn told(text: &str) -> Cow<'_, str> {
+/// Makes a text that may quote an input short and printable.
+fn shortened(text: &str) -> Cow<'_, str> {
     let half = TOLD_CHARACTERS_MAX / 2;
     let Some((end_of_head, _)) = text.char_indices().nth(half) else { return printable(text) };
     let tail = &text[end_of_head..];
@@ -102,15 +102,15 @@ fn told(text: &str) -> Cow<'_, str> {
 }
 
 impl fmt::Display for Problem {
-    /// `drive.toml:12: found; allowed: …`, in one line that a terminal shows as it stands.
+    /// Writes `drive.toml:12: found; allowed: …`, in one line that a terminal shows as it stands.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&told(&self.file))?;
+        f.write_str(&shortened(&self.file))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", told(&self.found))?;
+        write!(f, ": {}", shortened(&self.found))?;
         if !self.allowed.is_empty() {
-            write!(f, "; allowed: {}", told(&self.allowed))?;
+            write!(f, "; allowed: {}", shortened(&self.allowed))?;
         }
         Ok(())
     }
@@ -132,24 +132,26 @@ impl std::error::Error for Problem {}
 
 impl std::error::Error for Problems {}
 
-/// A condition between keys that does not hold.
+/// A condition between keys that a drive does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// Full names of the keys involved.
+pub struct BrokenCondition {
+    /// Full names of the keys that the condition involves.
     pub keys: &'static [&'static str],
+    /// Text that says what was found.
     pub found: String,
+    /// Text that says what is allowed.
     pub allowed: String,
 }
 
-impl Broken {
-    /// The condition, if it is broken.
+impl BrokenCondition {
+    /// Returns the condition if `is_broken`.
     pub(crate) fn when(
         is_broken: bool,
         keys: &'static [&'static str],
         found: String,
         allowed: String,
-    ) -> Option<Broken> {
-        is_broken.then_some(Broken { keys, found, allowed })
+    ) -> Option<BrokenCondition> {
+        is_broken.then_some(BrokenCondition { keys, found, allowed })
     }
 }
 
@@ -158,18 +160,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_told_as_escapes_in_one_line() {
+    fn problem_with_control_characters_prints_escapes_in_one_line() {
         let problem = Problem::new("a\nb.toml", 3, "name is \u{1b}[31mred\u{202e}", "text\r");
         assert_eq!(problem.to_string(), r"a\nb.toml:3: name is \u{1b}[31mred\u{202e}; allowed: text\r");
         assert_eq!(printable("é…"), "é…");
     }
 
     #[test]
-    fn long_quotes_are_cut_in_the_middle_and_others_are_whole() {
-        let told = |length: usize| Problem::new("f", None, "é".repeat(length), "").to_string();
-        assert_eq!(told(1000), format!("f: {}", "é".repeat(1000)));
+    fn quote_above_1000_characters_is_cut_in_the_middle() {
+        let shortened = |length: usize| Problem::new("f", None, "é".repeat(length), "").to_string();
+        assert_eq!(shortened(1000), format!("f: {}", "é".repeat(1000)));
         let half = "é".repeat(500);
-        assert_eq!(told(1001), format!("f: {half} … 1 characters left out … {half}"));
-        assert!(told(1_000_000).chars().count() < 1100);
+        assert_eq!(shortened(1001), format!("f: {half} … 1 characters left out … {half}"));
+        assert!(shortened(1_000_000).chars().count() < 1100);
     }
 }

@@ -1,4 +1,4 @@
-//! Seeded randomness: one independent stream for each purpose, the same on every machine.
+//! Seeded random numbers: one independent stream for each purpose, equal on every machine.
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The stream called `name` of a run with this seed.
+    /// Stream called `name` of a run with this seed.
     pub fn stream(seed: u64, name: &str) -> Random {
         let mut key = mix(seed);
         for byte in name.bytes() {
@@ -17,23 +17,24 @@ impl Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(key))
     }
 
-    /// 64 uniform bits.
+    /// Draws 64 uniform bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform in [0, 1).
+    /// Draws a number uniformly from [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponential with mean 1. The logarithm is a portable one, so that all machines draw the same.
+    /// Draws from the exponential distribution with mean 1. The logarithm is a portable one, so that all machines draw
+    /// equal numbers.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.unit())
     }
 }
 
-/// Spread a number over all 64 bits (the finaliser of SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
+/// Mixes a number into all 64 bits (the finaliser of SplitMix64: Steele, Lea and Flood, OOPSLA 2014).
 pub fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

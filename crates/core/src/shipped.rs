@@ -1,3 +1,3 @@
-//! Texts that come with the program, listed by the build.
+//! Texts of the shipped drives and devices, as the build script lists them.
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));

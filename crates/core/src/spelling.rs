@@ -1,19 +1,20 @@
-//! What was probably meant by a name that does not exist.
+//! Suggestions for names that do not exist: the known name of the most similar spelling.
 
-/// Names less alike than this are not worth suggesting.
+/// Least similarity of a name that is worth suggesting, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.5;
-/// A word among many must be more alike: one of them always is by chance.
+/// Least similarity for suggestions from many names, one of which is always similar by chance.
 pub(crate) const LIKENESS_AMONG_MANY_MIN: f64 = 0.75;
-/// Shorter words are the beginning of too much.
+/// Least length in bytes of a word that is suggested as the beginning of a longer name.
 const BEGINNING_BYTES_MIN: usize = 3;
-/// Longer words are not compared: the comparison takes quadratic time.
+/// Largest length in bytes of a word that is compared: the comparison takes quadratic time.
 const WORD_BYTES_MAX: usize = 64;
 
-/// The candidate most like `word`, if any is like it at all.
+/// Candidate most similar to `word`, if any is similar enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_above(LIKENESS_MIN, word, candidates)
 }
 
+/// Candidate most similar to `word` whose similarity is above `likeness_min`, if there is one.
 pub(crate) fn nearest_above<'a>(
     likeness_min: f64,
     word: &str,
@@ -32,7 +33,7 @@ pub(crate) fn nearest_above<'a>(
     best.1
 }
 
-/// All candidates, those most like `word` first.
+/// All candidates, sorted by descending similarity to `word`.
 pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut candidates: Vec<&str> = candidates.into_iter().collect();
     if word.len() <= WORD_BYTES_MAX {
@@ -41,8 +42,8 @@ pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a
     candidates
 }
 
-/// From 0 to 1; a word that is the beginning of the candidate is at least as like as a word among many must be, and the
-/// more, the less is missing.
+/// Similarity of a word and a candidate, from 0 to 1. A word that is the beginning of the candidate gets at least the
+/// least similarity for suggestions from many names, and more, the less of the candidate is missing.
 fn likeness(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
@@ -50,7 +51,7 @@ fn likeness(word: &str, candidate: &str) -> f64 {
     from + (1.0 - from) * likeness
 }
 
-/// `, did you mean sleep?`, or nothing.
+/// Text `, did you mean sleep?`, or an empty text.
 pub fn question(meant: Option<&str>) -> String {
     meant.map_or(String::new(), |meant| format!(", did you mean {meant}?"))
 }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_found_and_strangers_are_not() {
+    fn most_similar_name_is_suggested_and_dissimilar_names_are_not() {
         assert_eq!(nearest("slep", ["spin", "sleep", "hybrid"]), Some("sleep"));
         assert_eq!(nearest("nand", ["dram", "nand-slc", "nand-mlc"]), Some("nand-slc"));
         assert_eq!(nearest("zzz", ["spin", "sleep", "hybrid"]), None);

@@ -1,12 +1,12 @@
-//! Tables whose places are used again, for what comes and goes by the million.
+//! Tables whose slots are reused, for values that come and go by the million.
 
 use std::ops::{Index, IndexMut};
 
-/// Places among which builds with debug assertions look for one that is vacated twice: all of them, unless a great many
-/// have been in use at once.
+/// Number of vacant slots that builds with debug assertions search for one that is vacated twice: all slots, unless a
+/// great many have been in use at once.
 const VACANT_CHECKED: usize = 256;
 
-/// Values by place. What a vacated place held stays there until the place is used again.
+/// Values by slot number. A vacated slot keeps its old value until it is used again.
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     places: Vec<T>,
@@ -20,7 +20,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Keep `value`; its place, until that is vacated.
+    /// Stores `value`, and returns its slot, which stays valid until it is vacated.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
         let Some(place) = self.vacant.pop() else { return self.add(value) };
@@ -28,14 +28,14 @@ impl<T> Table<T> {
         place
     }
 
-    /// One more place. There are soon enough of them.
+    /// Adds a slot. This is rare: soon there are enough slots.
     #[cold]
     fn add(&mut self, value: T) -> u32 {
         self.places.push(value);
         self.places.len() as u32 - 1
     }
 
-    /// A place to be filled; it still holds what was there before.
+    /// Takes a slot to be filled by the caller; it still holds its old value.
     #[inline]
     pub fn occupy(&mut self) -> u32
     where
@@ -47,7 +47,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// What is in a place, which is vacated.
+    /// Vacates a slot and returns its value.
     #[inline]
     pub fn take(&mut self, place: u32) -> T
     where
@@ -57,23 +57,23 @@ impl<T> Table<T> {
         self.places[place as usize]
     }
 
-    /// Places that are or have been in use.
+    /// Number of slots that are or have been in use.
     #[cfg(test)]
     pub(crate) fn places(&self) -> u32 {
         self.places.len() as u32
     }
 
-    /// How many places are in use.
+    /// Number of slots in use.
     pub fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }
 
-    /// Whether none is.
+    /// True if no slot is in use.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Let the place be used again. Its owner must not look at it any more.
+    /// Frees a slot for reuse. Its owner must not use it any more.
     pub fn vacate(&mut self, place: u32) {
         let latest = || self.vacant.iter().rev().take(VACANT_CHECKED);
         debug_assert!(latest().all(|vacant| *vacant != place), "place {place} is vacated twice");
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vacated_place_is_the_next_one_to_be_used() {
+    fn vacated_slot_is_the_next_one_to_be_used() {
         let mut table = Table::default();
         let (first, second) = (table.insert('a'), table.insert('b'));
         table.vacate(first);

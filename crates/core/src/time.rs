@@ -4,10 +4,9 @@
 //! figure of this project rounds visibly. [`Time`] is an instant, [`Span`] a length of time; only the
 //! combinations that make sense are defined.
 //!
-//! Additions are made by the million and are not checked. They cannot wrap around into the past all the
-//! same: no run goes on beyond [`Time::NEVER`], which is half of what 64 bits can count, and whatever makes
-//! a span of an operator's numbers, products included, makes [`Span::MAX`] at most, of which it takes four
-//! more to use up the other half.
+//! Additions are made by the million and are not checked. They still cannot wrap around into the past: no run goes on
+//! beyond [`Time::NEVER`], which is half of what 64 bits can count. Every conversion of a user's numbers to a span,
+//! products included, gives at most [`Span::MAX`], of which four more fit into the other half.
 
 use serde::Serialize;
 use std::fmt;
@@ -22,27 +21,27 @@ pub struct Time(u64);
 pub struct Span(u64);
 
 impl Time {
-    /// The start of a run.
+    /// Start of a run.
     pub const ZERO: Time = Time(0);
-    /// Later than every event that is handled: 106 days.
+    /// Instant later than every event that is handled: 106 days after the start.
     pub const NEVER: Time = Time(1 << 63);
 
-    /// The instant `ps` picoseconds after the start.
+    /// Makes the instant `ps` picoseconds after the start of the run.
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
 
-    /// Picoseconds since the start.
+    /// Picoseconds since the start of the run.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the run.
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The time from `earlier` to this instant, or zero if `earlier` is in fact later.
+    /// Time from `earlier` to this instant, or zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -51,40 +50,40 @@ impl Time {
 impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
-    /// The longest span that an operator can ask for: 26 days.
+    /// Longest span that a user can ask for: 26 days.
     pub const MAX: Span = Span(1 << 61);
 
-    /// `ps` picoseconds, but not more than [`Span::MAX`].
+    /// Span of `ps` picoseconds, but not more than [`Span::MAX`].
     const fn at_most_max(ps: u64) -> Span {
         if ps < Span::MAX.0 { Span(ps) } else { Span::MAX }
     }
 
-    /// `ps` picoseconds.
+    /// Span of `ps` picoseconds.
     pub const fn from_ps(ps: u64) -> Span {
         Span(ps)
     }
 
-    /// `ns` whole nanoseconds.
+    /// Span of `ns` whole nanoseconds, at most [`Span::MAX`].
     pub const fn from_ns(ns: u64) -> Span {
         Span::at_most_max(ns.saturating_mul(1_000))
     }
 
-    /// `us` whole microseconds.
+    /// Span of `us` whole microseconds, at most [`Span::MAX`].
     pub const fn from_us(us: u64) -> Span {
         Span::at_most_max(us.saturating_mul(1_000_000))
     }
 
-    /// `ms` whole milliseconds.
+    /// Span of `ms` whole milliseconds, at most [`Span::MAX`].
     pub const fn from_ms(ms: u64) -> Span {
         Span::at_most_max(ms.saturating_mul(1_000_000_000))
     }
 
-    /// `s` whole seconds.
+    /// Span of `s` whole seconds, at most [`Span::MAX`].
     pub const fn from_s(s: u64) -> Span {
         Span::at_most_max(s.saturating_mul(1_000_000_000_000))
     }
 
-    /// `ns` nanoseconds, rounded to the nearest picosecond; negative or NaN gives zero.
+    /// Span of `ns` nanoseconds, rounded to the nearest picosecond; negative or NaN gives zero.
     pub fn from_ns_f64(ns: f64) -> Span {
         Span::at_most_max((ns * 1e3).round() as u64)
     }
@@ -109,22 +108,22 @@ impl Span {
         self.0 as f64 / 1e12
     }
 
-    /// Whether the span is empty.
+    /// True if the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
+    /// Span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
     pub fn scale(self, ratio: f64) -> Span {
         Span::at_most_max((self.0 as f64 * ratio).round() as u64)
     }
 
-    /// This span less `other`, or zero.
+    /// Span minus `other`, or zero if `other` is longer.
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
 
-    /// This span times a factor in units of 2^-16.
+    /// Span multiplied by a factor in units of 2^-16.
     #[inline]
     pub const fn paced(self, factor: u32) -> Span {
         Span(((self.0 as u128 * factor as u128) >> 16) as u64)
@@ -198,7 +197,7 @@ impl std::iter::Sum for Span {
 }
 
 impl fmt::Display for Span {
-    /// The span in the unit a person would choose: `76 ns`, `2.432 us`, `1.5 ms`.
+    /// Writes the span in the unit that a person would choose: `76 ns`, `2.432 us`, `1.5 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
             0..1_000 => (self.0 as f64, "ps"),
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_wraps_around_into_the_past() {
+    fn sums_and_products_of_long_spans_do_not_wrap_around() {
         assert_eq!(Time::ZERO - Span::from_ns(1), Time::ZERO);
         assert_eq!(Span::MAX * 2, Span::MAX);
         assert_eq!([Span::from_s(u64::MAX), Span::from_ns(1).scale(1e300)], [Span::MAX; 2]);
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_print_in_the_unit_a_person_would_choose() {
+    fn span_prints_in_the_largest_unit_below_its_length() {
         assert_eq!(Span::from_ns(76).to_string(), "76 ns");
         assert_eq!(Span::from_ps(2_432_000).to_string(), "2.432 us");
         assert_eq!(Span::from_us(1500).to_string(), "1.5 ms");

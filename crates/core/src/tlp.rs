@@ -1,14 +1,15 @@
-//! Transaction-layer packets: kinds, sizes on the wire, and bursts of them.
+//! PCI Express transaction-layer packets (TLPs): kinds, sizes on the wire, and bursts of them. Sections refer to the
+//! PCI Express Base Specification 6.0.
 
 use crate::time::Time;
 
-/// Index of a burst on its way.
+/// Index of a burst in flight.
 pub type PacketId = u32;
 
-/// Bytes of payload that a packet carries by itself; more are allocated.
+/// Bytes of payload that a packet stores by itself; a longer payload is allocated.
 pub const INLINE_BYTES: usize = 64;
 
-/// The payload of a burst, where its bytes matter: commands, completion entries, doorbells.
+/// Payload of a burst whose bytes matter: commands, completion queue entries, doorbells.
 #[derive(Clone, Debug)]
 pub struct Payload {
     inline: [u8; INLINE_BYTES],
@@ -22,7 +23,7 @@ impl Default for Payload {
 }
 
 impl Payload {
-    /// The first `bytes` bytes, to be written.
+    /// Returns the first `bytes` bytes of the payload for writing.
     #[inline(always)]
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         if bytes <= INLINE_BYTES {
@@ -38,24 +39,24 @@ impl Payload {
         self.more.insert(vec![0; bytes].into_boxed_slice())
     }
 
-    /// The payload, or zeros where none was written.
+    /// Bytes of the payload; zeros where none were written.
     pub fn bytes(&self) -> &[u8] {
         self.more.as_deref().unwrap_or(&self.inline)
     }
 
-    /// Its first eight bytes as a number.
+    /// First eight bytes of the payload as a little-endian number.
     pub fn u64(&self) -> u64 {
         u64::from(self.u32()) | u64::from(u32::from_le_bytes([4, 5, 6, 7].map(|at| self.inline[at]))) << 32
     }
 
-    /// Its first four bytes as a number.
+    /// First four bytes of the payload as a little-endian number.
     #[inline]
     pub fn u32(&self) -> u32 {
         u32::from_le_bytes([self.inline[0], self.inline[1], self.inline[2], self.inline[3]])
     }
 }
 
-/// Direction of travel.
+/// Direction in which a packet travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Device to host.
@@ -66,7 +67,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The other way.
+    /// Opposite direction.
     pub fn opposite(self) -> Direction {
         match self {
             Direction::Up => Direction::Down,
@@ -75,24 +76,26 @@ impl Direction {
     }
 }
 
-/// Kind of packet; each has its flow-control class (section 2.6.1).
+/// Kind of packet; each kind has its flow-control class (section 2.6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Posted: data, doorbells, completion entries, interrupt messages.
+    /// Posted memory write: data, doorbells, completion queue entries, interrupt messages.
     #[default]
     MemoryWrite,
-    /// Non-posted, answered by completions.
+    /// Non-posted memory read request, which completions answer.
     MemoryRead,
-    /// Completion with data.
+    /// Completion with data, which answers a read request.
     Completion,
 }
 
 /// A burst of equal packets that belong together: the data of one read, one command, one doorbell.
 ///
-/// All its packets carry `chunk_bytes` of payload but the last, which carries the rest.
+/// All packets of the burst carry `chunk_bytes` of payload but the last, which carries the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
+    /// Kind of the packets.
     pub kind: Kind,
+    /// Direction in which the burst travels.
     pub direction: Direction,
     /// Bus address of the first byte; completions carry the address that was read.
     pub address: u64,
@@ -100,27 +103,27 @@ pub struct Packet {
     pub bytes: u32,
     /// Payload (or bytes asked for) of each packet but the last.
     pub chunk_bytes: u32,
-    /// Relaxed ordering attribute: may settle out of order (section 2.4).
+    /// Relaxed ordering attribute: true if the burst may become visible out of order (section 2.4).
     pub relaxed: bool,
-    /// A read, or an answer to the host, that must not pass the writes that were handed to the link before it. Other
-    /// reads may: a device's engines for data and for commands form their packets independently.
+    /// True for a read, or an answer to the host, that must not pass the writes that were handed to the link before it.
+    /// Other reads may pass them: a device's engines for data and for commands form their packets independently.
     pub behind_writes: bool,
-    /// Whether this is an interrupt message (MSI-X), whose token's context is its vector.
+    /// True for an interrupt message (MSI-X); the context of its token is the interrupt vector.
     pub interrupt: bool,
-    /// Whether the payload is user data, as opposed to commands and completions.
+    /// True if the payload is user data, as opposed to commands and completions.
     pub user_data: bool,
-    /// For user data: where on the device its first byte belongs.
+    /// For user data: offset of its first byte on the device.
     pub device_offset: u64,
-    /// What the protocol that sent it wants to know when it arrives or is answered.
+    /// Tag by which the sending protocol recognises the packet when it arrives or is answered.
     pub token: Token,
-    /// Request whose time this packet's journey is, if it is one request's alone.
+    /// Request to which the travel time of this packet is charged, if it belongs to a single request.
     pub request: Option<u32>,
-    /// When the host's memory was read for it.
+    /// Instant at which host memory was read for this packet.
     pub sampled_at: Time,
 }
 
-/// How many packets of up to `chunk_bytes` carry so many bytes. Sizes of packets are powers of two (section 7.5.3.4), and a
-/// shift takes a fraction of a division.
+/// Number of packets of up to `chunk_bytes` that carry `bytes`. Sizes of packets are powers of two (section 7.5.3.4),
+/// and a shift takes a fraction of the time of a division.
 #[inline]
 pub fn packets(bytes: u32, chunk_bytes: u32) -> u32 {
     match chunk_bytes.is_power_of_two() {
@@ -134,15 +137,17 @@ fn divided(bytes: u32, chunk_bytes: u32) -> u32 {
     bytes.div_ceil(chunk_bytes)
 }
 
-/// A protocol's own name for a packet: what it is, and which of them.
+/// Tag that a protocol gives a packet, by which it recognises it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
+    /// Role of the packet in its protocol, such as doorbell or command fetch.
     pub role: u8,
+    /// Number that identifies the packet among those of its role, such as a queue or command slot.
     pub context: u32,
 }
 
 impl Packet {
-    /// A posted write of `bytes`, cut into packets of `chunk_bytes`.
+    /// Makes a posted write of `bytes`, cut into packets of `chunk_bytes`.
     pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
         Packet {
             kind: Kind::MemoryWrite,
@@ -161,18 +166,18 @@ impl Packet {
         }
     }
 
-    /// Requests of the device to read `bytes` of host memory, `chunk_bytes` each.
+    /// Makes the device's requests to read `bytes` of host memory, `chunk_bytes` each.
     pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
         let kind = Kind::MemoryRead;
         Packet { kind, ..Packet::write(Direction::Up, address, bytes, chunk_bytes, token) }
     }
 
-    /// The same burst carrying the user data at `device_offset`, as part of `request`.
+    /// Marks the burst as user data at `device_offset`, which belongs to `request`.
     pub fn user_data(self, device_offset: u64, request: Option<u32>) -> Packet {
         Packet { user_data: true, device_offset, request, ..self }
     }
 
-    /// Packets in the burst.
+    /// Number of packets in the burst.
     pub fn count(&self) -> u32 {
         if self.bytes <= self.chunk_bytes {
             return 1;
@@ -180,12 +185,12 @@ impl Packet {
         packets(self.bytes, self.chunk_bytes)
     }
 
-    /// Payload that the burst puts on the wire.
+    /// Payload bytes that the burst puts on the wire.
     pub fn payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.bytes }
     }
 
-    /// Payload of a packet other than the last; of the only packet, if there is one.
+    /// Payload bytes of each packet other than the last; of the only packet, if there is one.
     pub fn chunk_payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes.min(self.bytes) }
     }

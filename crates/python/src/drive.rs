@@ -37,7 +37,9 @@ impl Drive {
     /// Returns the fitted keys and the assumed keys.
     fn doubts(&self) -> (Vec<String>, Vec<String>) {
         let drive = self.0.drive();
-        let keys = |doubts: &[phaselink_core::config::Doubt]| doubts.iter().map(|doubt| doubt.key.clone()).collect();
+        let keys = |doubts: &[phaselink_core::config::UncertainConstant]| {
+            doubts.iter().map(|doubt| doubt.key.clone()).collect()
+        };
         (keys(&drive.fitted), keys(&drive.assumed))
     }
 

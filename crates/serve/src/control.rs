@@ -231,7 +231,7 @@ mod tests {
         let faults = Faults::default();
         for (line, found) in [
             ("", "`` is nothing to do; allowed: add RULE, list, clear"),
-            ("add", "is no rule"),
+            ("add", "is no fault rule"),
             ("add evry = 2", "did you mean every?"),
             ("add action = \"slow-bank\", factor = 2", "with timing off there are no banks"),
             ("clear x", "`x` is no number of a rule"),

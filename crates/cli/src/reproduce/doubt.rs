@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_core::config::Cause;
+use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
@@ -38,7 +38,7 @@ pub(super) fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result
 fn moved_by<'a>(
     experiments: &'a Experiments,
     outcomes: &[Outcome],
-    (cause, key): &(Cause, String),
+    (cause, key): &(UncertaintyCause, String),
     progress: &Progress,
 ) -> Result<BTreeSet<&'a str>, Problems> {
     let (reproduction, before) = (&experiments.reproduction, experiments.values(outcomes));
@@ -76,12 +76,12 @@ pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
 }
 
 /// Returns every uncertain constant that any of the drives has.
-pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(Cause, String)> {
+pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(UncertaintyCause, String)> {
     drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
 }
 
 /// Returns the override that moves a constant to one end of its range, if it is uncertain in this drive.
-fn to_end(drive: &Drive, cause: Cause, key: &str, end: usize) -> Vec<Override> {
+fn to_end(drive: &Drive, cause: UncertaintyCause, key: &str, end: usize) -> Vec<Override> {
     let doubts = drive.doubts();
     let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
     let ends = doubt.map_or_else(Vec::new, |(_, doubt)| drive.extremes(cause, doubt));

@@ -41,7 +41,7 @@ fn what_makes_no_sense_is_refused() {
 fn a_drive_with_faults_is_explained_and_served_as_far_as_the_server_has_what_they_are_about() {
     let text = printed("check nvme --set faults=[{action=\"delay\",delay_us=5,every=3},{action=\"error\"}]");
     assert!(text.contains("      fault 1, delay: every 3, delay_us 5 us\n"), "{text}");
-    assert!(text.contains("      fault 2, error: all that it can meet\n"), "{text}");
+    assert!(text.contains("      fault 2, error: every match\n"), "{text}");
     let slow = r#"faults=[{action="error"},{action="slow-bank",factor=2}]"#;
     let served = phaselink(&format!("serve nvme --nbd nbd+unix:///?socket=never.sock --timing off --set {slow}"));
     assert_eq!(served.code, Some(2));

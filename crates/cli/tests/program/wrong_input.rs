@@ -81,7 +81,7 @@ fn a_problem_that_several_drives_share_is_told_once() {
 fn every_override_that_is_none_is_told() {
     let lines = errors("run --set a --set b.c.d=1");
     assert_eq!(lines.len(), 2);
-    assert!(lines[0].starts_with("--set a: no = between key and value"), "{lines:?}");
+    assert!(lines[0].starts_with("--set a: there is no = between key and value"), "{lines:?}");
 }
 
 #[test]

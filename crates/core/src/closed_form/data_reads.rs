@@ -1,7 +1,7 @@
-//! The device's reads of a write's data: one behind the other, as tags and wires let them pass.
+//! Times of the device's reads of a write's data in closed form: one read after the other, as tags and wires allow.
 //!
-//! The wires and the host's memory serve them in order, so that a recurrence gives the instants of each. Owes its
-//! callers those of a simulation in which nothing else is under way.
+//! Wires and host memory serve the reads in order, so that a recurrence gives the instants of each. They are those of a
+//! simulation in which nothing else is in flight.
 
 use std::collections::VecDeque;
 
@@ -13,42 +13,45 @@ use crate::link::wire::{CreditClass, Wire};
 use crate::time::{Span, Time};
 use crate::tlp::Packet;
 
-/// A read of a piece of the data.
+/// The device's read of a piece of a write's data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataRead {
+    /// Length in bytes.
     pub bytes: u32,
-    /// When the device wanted it.
+    /// Instant at which the device issued the read.
     pub asked: Time,
-    /// When its requests went on the wire, and when the last of them was there.
+    /// Instants at which its requests went on the wire, and at which the last of them had arrived.
     requested: Time,
     arrived: Time,
-    /// When its data went on the wire, and when the last of it was there.
+    /// Instants at which its data went on the wire, and at which the last of it had arrived.
     answered: Time,
+    /// Instant at which all data is in the device.
     pub there: Time,
 }
 
-/// A wire of one direction, and what it owes for packets that have arrived from the other, from when on.
+/// A wire of one direction, with the DLLPs that it has to send for packets that have arrived from the other direction,
+/// and the instants from which on.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct WireDirection {
     wire: Wire,
     owed: VecDeque<(Time, Span)>,
 }
 
-/// Reads under way.
+/// Reads in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct DataReads<'a> {
     parts: &'a Parts<'a>,
-    /// Tags that no read holds, and those that come back with answers.
+    /// Free tags, and the tags that completions will return.
     tags_free: u32,
     tags_back: VecDeque<(Time, u32)>,
     waiting: VecDeque<(Time, u32)>,
     requested: VecDeque<DataRead>,
-    up: Way,
-    down: Way,
+    up: WireDirection,
+    down: WireDirection,
 }
 
 impl<'a> DataReads<'a> {
-    /// None yet.
+    /// Makes an empty set of reads.
     pub(crate) fn new(parts: &'a Parts<'a>) -> DataReads<'a> {
         DataReads {
             parts,
@@ -56,17 +59,18 @@ impl<'a> DataReads<'a> {
             tags_back: VecDeque::new(),
             waiting: VecDeque::new(),
             requested: VecDeque::new(),
-            up: Way::default(),
-            down: Way::default(),
+            up: WireDirection::default(),
+            down: WireDirection::default(),
         }
     }
 
-    /// The device wants `bytes` more, no sooner than what it wanted before.
+    /// Issues a read of `bytes`, no sooner than the read before it.
     pub(crate) fn ask(&mut self, now: Time, bytes: u32) {
         self.waiting.push_back((now, bytes));
     }
 
-    /// The next read to be answered. What goes on a wire first comes first, as the other wire may owe something for it.
+    /// Completes the next read. The burst that can go on a wire first goes first, because the other wire may have to
+    /// send DLLPs for it.
     pub(crate) fn answer(&mut self) -> Option<DataRead> {
         loop {
             match (self.next_request(), self.next_answer()) {
@@ -78,7 +82,7 @@ impl<'a> DataReads<'a> {
         }
     }
 
-    /// When the next requests can go on the wire, if there will be tags for them.
+    /// Instant at which the next requests can go on the wire, if there will be tags for them.
     fn next_request(&self) -> Option<Time> {
         let &(asked, bytes) = self.waiting.front()?;
         let (mut free, mut since) = (self.tags_free, Time::ZERO);
@@ -105,7 +109,8 @@ impl<'a> DataReads<'a> {
         self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
     }
 
-    /// When the next answer can go on the wire: the host's memory has been asked since the first of its requests.
+    /// Instant at which the next completions can go on the wire. Host memory is read from the first of the read's
+    /// requests on.
     fn next_answer(&self) -> Option<Time> {
         let read = self.requested.front()?;
         let requests = self.parts.data_read(read.bytes);
@@ -124,21 +129,23 @@ impl<'a> DataReads<'a> {
         Some(read)
     }
 
-    /// A read of more requests than there are tags takes all of them.
+    /// Number of tags that a read holds; a read with more requests than there are tags holds all of them.
     fn tags(&self, bytes: u32) -> u32 {
         self.parts.data_read(bytes).count().min(self.parts.drive.link.read_tags.into())
     }
 }
 
-impl Way {
-    /// Acknowledgements and credits of packets that arrive at `arrived`. Packet by packet they find other gaps.
+impl WireDirection {
+    /// Adds the acknowledgements and credits for packets that arrive at `arrived`. With granularity "packet", they find
+    /// other gaps between packets.
     fn owe(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
         if parts.drive.link.granularity != Granularity::Packet {
             self.owed.push_back((arrived, parts.link.acknowledgement_time(packet.kind) * u64::from(packet.count())));
         }
     }
 
-    /// Packets that are ready go on the wire, which is free: when they do, and when they have passed.
+    /// Puts packets that are ready on the free wire; returns the instants at which they start and at which they have
+    /// passed.
     fn send(&mut self, ready: Time, class: CreditClass, length: Span) -> (Time, Time) {
         while let Some(&(since, span)) = self.owed.front()
             && since <= ready
@@ -153,7 +160,7 @@ impl Way {
 }
 
 impl DataRead {
-    /// Charge the journeys of its requests and of its data.
+    /// Charges the travel times of the read's requests and data to `ledger`.
     pub(crate) fn charge(&self, parts: &Parts, ledger: &mut Ledger) {
         ledger.until(Stage::LinkWait, self.requested);
         ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_read(self.bytes)));
@@ -165,7 +172,7 @@ impl DataRead {
 }
 
 impl Parts<'_> {
-    /// The least that reads of these pieces take, from the first request to the last byte.
+    /// Charges the least time of reads of these pieces, from the first request to the last byte.
     pub fn spend_data_reads_least(&self, first_bytes: u32, answers: Span, ledger: &mut Ledger) {
         let requests = self.data_read(first_bytes);
         ledger.spend(Stage::Transfer, self.on_wire(&requests));

@@ -1,5 +1,5 @@
-//! A drive's own processors and flash in closed form: what a lone request takes at least, and what requests cost dies,
-//! channels and buffer.
+//! A drive's processors and flash in closed form: least time of a lone request, and its demands on dies, channels and
+//! buffer.
 
 use super::Parts;
 use super::demand::Demands;
@@ -15,31 +15,31 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
-    /// Whether a translation layer stands before the memory.
+    /// True if a translation layer is in front of the memory.
     pub fn is_mapped(&self) -> bool {
         self.drive.translation.mapping == Mapping::Page
     }
 
-    /// Whether the drive has processors or a translation layer in front of its memory.
+    /// True if the drive has processors or a translation layer in front of its memory.
     pub fn has_inside(&self) -> bool {
         self.is_mapped() || DriveProcessors::of(&self.drive.controller).is_some()
     }
 
-    /// What a command takes of the drive's processors, if it is alone.
+    /// Time of a lone command in the drive's processors and logic.
     pub fn firmware(&self, direction: DataDirection) -> Span {
         let firmware = DriveProcessors::of(&self.drive.controller);
         firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).since(Time::ZERO))
     }
 
-    /// What a request costs the drive's processors: one command at least.
+    /// Adds the demand of a request on the drive's processors, at least that of one command.
     pub fn demand_firmware(&self, demands: &mut Demands, class: &Class) {
         let controller = &self.drive.controller;
         let core = if class.direction == DataDirection::Read { controller.read_core } else { controller.write_core };
         demands.add("drive processors", controller.cores.into(), core, 1.0);
     }
 
-    /// A request in flash. A read is known exactly where all its bytes surely come out of one page, and all pages take as
-    /// long; a write has no more than a bound, since the buffer may be full.
+    /// Time of a request in flash. A read is known exactly if all its bytes surely come out of one page and all pages
+    /// take equally long. A write has only a lower bound, because the buffer may be full.
     pub fn flash_access(&self, workload: &Workload, class: &Class) -> Access {
         let least = self.flash_least(workload, class);
         let bounded = Access { idle: least, waited: Span::ZERO, least, regular: false };
@@ -59,7 +59,7 @@ impl Parts<'_> {
         }
     }
 
-    /// From the array to the start of the data's way to the host.
+    /// Time from the start of the array read until the data can start towards the host.
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
         let (costs, chunk) = (FlashCosts::of(&self.drive.media), self.drive.data_payload_bytes());
         let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode;
@@ -80,20 +80,20 @@ impl Parts<'_> {
         }
     }
 
-    /// Array reads of the pages of a word line.
+    /// Array read times of the pages of a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
         FlashCosts::of(media).reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
     }
 
-    /// Whether reads may do without the cells: what is read was just written, never written, or fetched ahead.
+    /// True if reads may be served without the cells: data that was just written, never written, or read ahead.
     fn may_be_buffered(&self, workload: &Workload) -> bool {
         let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         let ahead = workload.sequential && self.drive.buffer.read_ahead_kib > 0;
         writes || ahead || self.drive.translation.precondition == Precondition::None
     }
 
-    /// What a request costs dies, channels and buffer.
+    /// Adds the demands of a request on dies, channels and buffer.
     pub fn demand_flash(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         let (media, costs) = (&self.drive.media, FlashCosts::of(&self.drive.media));
         let (channels, dies) =
@@ -122,8 +122,8 @@ impl Parts<'_> {
         demands.add("flash channels", channels, Span::from_ns_f64((leaving + 2.0 * moved) * transfer), 1.0);
     }
 
-    /// Bytes of a write that have to leave the buffer: not what it can hold at the end, nor what is written again while it is
-    /// still there.
+    /// Bytes of a write that have to leave the buffer. Data that still fits into it at the end is not counted, nor data
+    /// that is overwritten there.
     fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
         let (capacity, line) = ((self.drive.buffer.capacity_kib << 10) as f64, self.line_bytes());
         let share_kept = match workload.written_bytes {
@@ -142,8 +142,8 @@ impl Parts<'_> {
         f64::from(layout.line_units()) * f64::from(layout.unit_bytes)
     }
 
-    /// Writes to the cells for each of the user's. Known for random writes all over a drive in its steady state; otherwise
-    /// one at least.
+    /// Write amplification: writes to the cells for each write of the user. Known for random writes all over a drive in
+    /// its steady state; otherwise at least one.
     fn amplification(&self, workload: &Workload) -> f64 {
         let translation = &self.drive.translation;
         let whole = workload.region_bytes >= self.drive.media.capacity_mib << 20;

@@ -1,4 +1,4 @@
-//! What a protocol's closed form gives for one kind of request, and what all of them share.
+//! Closed form of one kind of request, as a protocol gives it, and its parts that all protocols share.
 
 use super::Parts;
 use super::demand::Demands;
@@ -14,35 +14,40 @@ use crate::tlp::Direction;
 const FLASH_VARIES: &str = "pages, the buffer and the cleaning of flash make requests take different times";
 const LIE_DIFFERENTLY: &str = "requests lie differently in stripes and program units";
 
-/// How far a latency can be relied upon.
+/// Certainty of a latency in closed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Every lone request takes exactly this long.
+    /// Every lone request takes exactly this time.
     Exact,
-    /// Lone requests take this long on average.
+    /// Lone requests take this time on average; holds the reason why they differ.
     Mean(&'static str),
-    /// No lone request takes less; why it may take more.
+    /// No lone request takes less; holds the reason why it may take more.
     AtLeast(&'static str),
 }
 
-/// The time of a request that is alone.
+/// Latency of a lone request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
+    /// Time in each stage.
     pub stages: StageTimes,
+    /// Certainty of the sum of the stages.
     pub certainty: Certainty,
-    /// Less than that no request takes among others either: they may spare it an interrupt, or a look.
+    /// Lower bound of a request among others, which may be spared an interrupt or a poll.
     pub least: Span,
 }
 
-/// One kind of request on one drive.
+/// Closed form of one kind of request on one drive.
 #[derive(Clone, Debug)]
 pub struct Form {
+    /// Latency of a lone request; `None` if it has no closed form.
     pub latency: Option<Latency>,
+    /// Demands on resources.
     pub demands: Demands,
 }
 
 impl Form {
-    /// What is known whatever the protocol: the memory, the software above the driver, and the data on the wire.
+    /// Closed form that holds for any protocol: demands on memory, on the software above the driver, and of the data on
+    /// the wire.
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.direction {
@@ -52,7 +57,7 @@ impl Form {
         Form { latency: None, demands }
     }
 
-    /// The demands on memory and cores, the driver's own processor time included.
+    /// Demands on memory and cores, the driver's own processor time included.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
         parts.demand_pollers(&mut demands, workload, class, driver);
@@ -65,7 +70,7 @@ impl Form {
 }
 
 impl Latency {
-    /// The latency of a request whose ledger is complete.
+    /// Makes the latency of a request from its complete ledger.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
         let least = stages.total() - spared(&stages) - (access.idle - access.least);
@@ -73,20 +78,20 @@ impl Latency {
     }
 }
 
-/// What a request among others may be spared.
+/// Time that a request among others may be spared.
 fn spared(stages: &StageTimes) -> Span {
     let spared =
         [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
     spared.iter().map(|stage| stages.get(*stage)).sum()
 }
 
-/// The first reason that holds.
+/// First reason whose condition is true.
 pub(crate) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
     doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
 }
 
 impl Parts<'_> {
-    /// The same with the device's DMA engine, which all user data pass: what it costs at least.
+    /// Adds the least demand on the device's DMA engine, which all user data passes.
     pub fn with_engine(&self, mut form: Form, class: &Class) -> Form {
         let dma = &self.drive.dma;
         if !dma.is_there() {
@@ -110,8 +115,8 @@ impl Parts<'_> {
         form
     }
 
-    /// Why a request of any protocol may take longer than its closed form, if it may: one whose posted data is followed
-    /// by so many short packets.
+    /// Reason why a request of any protocol may take longer than its closed form, if there is one. `behind` is the
+    /// number of short packets that follow its posted data.
     pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {
         let doubts = [
             (!access.regular && self.is_mapped(), FLASH_VARIES),
@@ -122,7 +127,7 @@ impl Parts<'_> {
         found.or_else(|| self.chance())
     }
 
-    /// What of link and host makes requests take longer now and then, whatever they carry.
+    /// Reason why link or host make some requests take longer at random, if there is one.
     pub fn chance(&self) -> Option<&'static str> {
         let (link, root) = (&self.drive.link, &self.drive.root_complex);
         let chance = link.bit_error_rate > 0.0 || root.late_write_ratio > 0.0;
@@ -137,15 +142,15 @@ impl Parts<'_> {
         first_reason(&doubts)
     }
 
-    /// Whether reads of host memory meet its refresh.
+    /// True if reads of host memory may meet its DRAM refresh.
     pub fn refreshes(&self) -> bool {
         let root = &self.drive.root_complex;
         let in_dram = |placement| matches!(placement, Placement::Dram | Placement::RemoteDram);
         (in_dram(root.placement) || in_dram(root.data_placement)) && !root.refresh.is_zero()
     }
 
-    /// The latency of requests that begin at these places, from the ledger of one at each; `at(None)` is the ledger of
-    /// one that takes the least wherever it lies, among others too. Without `offsets`, that is all that is known.
+    /// Latency of requests that start at these offsets, from the ledger of one at each. `at(None)` is the ledger of a
+    /// request that takes the least time at any offset, among others too. Without `offsets` only that bound is known.
     pub fn latency_at(
         &self,
         offsets: Option<Vec<u64>>,
@@ -166,7 +171,7 @@ impl Parts<'_> {
         };
         let (stages, certainty) = match (alike, certainty) {
             (true, _) => (each.into_iter().next().unwrap_or_default(), certainty),
-            // What may be shorter than on average has no other bound.
+            // A request that may take less than the mean has no other bound.
             (false, Certainty::Mean(_)) => (bound, Certainty::AtLeast(unlike)),
             (false, _) => {
                 let shortest = each.into_iter().min_by_key(StageTimes::total).unwrap_or(bound);

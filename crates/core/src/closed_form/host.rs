@@ -1,8 +1,9 @@
-//! The host in closed form: software on the way down and up, and how a thread learns of its completion.
+//! The host in closed form: software on submission and completion, and the time until a thread learns of its
+//! completion.
 
 use super::demand::Demands;
 use super::workload::{Class, Workload};
-use super::{Engaged, Parts};
+use super::{EngineSoftware, Parts};
 use crate::config::{LockHeld, Wait};
 use crate::host::software::{Cost, locks};
 use crate::host::stack::{Path, Stack, Step, Way};
@@ -12,7 +13,7 @@ use crate::request::{DataDirection, Io};
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
-    /// What so many threads can do at a time, in cores: the second thread of a core adds its yield.
+    /// Capacity of the cores that `threads` threads use, in cores: the second thread of a core adds its yield.
     fn cores_used(&self, threads: u32) -> f64 {
         let host = &self.drive.host;
         let alone = threads.min(host.cores.into());
@@ -20,12 +21,12 @@ impl Parts<'_> {
         f64::from(alone) + f64::from(beside) * host.thread_yield
     }
 
-    /// What a core waits for outside of it, at the clock that the cores run at.
+    /// Time that a core waits for something outside of it, at the clock at which the cores run.
     pub fn at_clock(&self, cost: Span) -> Span {
         cost.scale(self.drive.host.clock_ratio())
     }
 
-    /// A cost of the kernel's own code on these cores.
+    /// Time of the kernel's own code on these cores.
     fn on_core(&self, cost: Span) -> Span {
         cost.scale(self.drive.host.cost_ratio())
     }
@@ -34,7 +35,7 @@ impl Parts<'_> {
         Stack::new(&self.drive.stages(), &self.drive.stack, self.drive.software_ratio())
     }
 
-    /// A request on its way down to the driver, meeting nobody.
+    /// Ledger of a request from the application to the driver, without contention.
     pub fn descend(&self, direction: DataDirection, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
         if let Some(engaged) = &self.engaged {
@@ -53,7 +54,7 @@ impl Parts<'_> {
         ledger
     }
 
-    /// And on its way back up from the driver.
+    /// Charges the way of a request from the driver back to the application.
     pub fn ascend(&self, ledger: &mut Ledger, direction: DataDirection, bytes: u32) {
         if let Some(engaged) = &self.engaged {
             let costs = &engaged.software.up;
@@ -69,7 +70,7 @@ impl Parts<'_> {
         self.go_alone(path, ledger);
     }
 
-    /// Whether threads sleep until an interrupt.
+    /// True if threads sleep until an interrupt.
     pub fn sleeps(&self) -> bool {
         match &self.engaged {
             Some(engaged) => !engaged.software.polls(),
@@ -77,25 +78,25 @@ impl Parts<'_> {
         }
     }
 
-    /// Whether a poll thread takes requests down, and their completions up.
+    /// True if a kernel poll thread submits requests and collects their completions.
     pub fn has_poller(&self) -> bool {
         self.engaged.as_ref().is_some_and(|engaged| engaged.software.switches.sqthread_poll)
     }
 
-    /// How long a thread that has submitted a request is at the call that waits for it.
+    /// Time that a thread needs after submitting a request to enter the call that waits for it.
     fn call(&self) -> Span {
         self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait_time())
     }
 
-    /// What a request may be spared whose thread finds its completion without waiting for it.
+    /// Time that a request is spared whose thread finds its completion without waiting for it.
     pub fn spared_calls(&self) -> Span {
         let batch = self.engaged.iter().flat_map(|engaged| &engaged.software.up.batch);
         batch.filter(|cost| cost.if_waited).map(|cost| cost.time).sum()
     }
 
-    /// Processor time of a request above the driver, its share of what a batch costs taken as small as can be.
+    /// Processor time of a request above the driver, with the smallest possible share of the costs of a batch.
     pub fn software(&self, direction: DataDirection, bytes: u32) -> Span {
-        let Some(Engaged { software, together }) = &self.engaged else {
+        let Some(EngineSoftware { software, together }) = &self.engaged else {
             let mut ledger = self.descend(direction, bytes);
             self.ascend(&mut ledger, direction, bytes);
             return ledger.cursor().since(ledger.start());
@@ -112,10 +113,10 @@ impl Parts<'_> {
         ledger.cursor().since(ledger.start()) + shares
     }
 
-    /// How many requests at most share a word to a device, and how many completions one back. Completions that are collected
-    /// together may be those of one drive.
+    /// Largest number of requests that share one doorbell, and of completions that share one. Completions that are
+    /// collected together may belong to one drive.
     pub fn sharing(&self, workload: &Workload) -> (f64, f64) {
-        let Some(Engaged { together, .. }) = &self.engaged else { return (1.0, 1.0) };
+        let Some(EngineSoftware { together, .. }) = &self.engaged else { return (1.0, 1.0) };
         let submitted = f64::from(together.submit) / workload.told(together.submit);
         match self.sleeps() {
             false => (submitted, together.complete_max.into()),
@@ -123,7 +124,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Locks are free and lines are there.
+    /// Charges a path on which locks are free and cache lines are present.
     fn go_alone(&self, mut path: Path, ledger: &mut Ledger) {
         let stack = self.stack();
         while let Some(step) = stack.advance(&mut path, ledger) {
@@ -134,8 +135,8 @@ impl Parts<'_> {
         }
     }
 
-    /// What a lone request waits where its thread leaves it to the kernel's worker: for the wake-up, for the switch away
-    /// from the thread and for that to the worker. Requests of many threads need not wait for it: a busy worker is awake.
+    /// Charges the wait of a lone request whose thread hands it over to the kernel's worker: wake-up, switch away from
+    /// the thread, switch to the worker. Requests of many threads need not wait: a busy worker is awake.
     pub fn hand_over(&self, ledger: &mut Ledger) {
         let stages = self.drive.stages();
         let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
@@ -145,44 +146,46 @@ impl Parts<'_> {
         ledger.spend(Stage::ContextSwitch, switch);
     }
 
-    /// The thread that watches sees what has settled.
+    /// Charges the time until a polling thread sees data that has become visible.
     pub fn see(&self, ledger: &mut Ledger) {
         ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
     }
 
-    /// The same of a thread that submitted its request at `since`, once it is at its call.
+    /// Charges the time until a thread that submitted its request at `since` sees the completion, once it is in its
+    /// call.
     pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
         self.see(ledger);
         ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
     }
 
-    /// When the handler of an interrupt has run whose message reaches the root complex at `now`. It runs on the core of
-    /// its thread, which spins, or went to sleep at `since` and has left the core idle.
+    /// Instant at which the handler of an interrupt has run whose message reaches the root complex at `now`. The
+    /// handler runs on the core of its thread, which polls, or went to sleep at `since` and has left the core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
         let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
         let exit = if is_idle { host.idle_exit_after(now.since(free_at)) } else { Span::ZERO };
         let delivered = now + self.at_clock(host.interrupt) + exit;
-        // The handler runs when its core is done with the switch away from the thread.
+        // The handler runs once its core has finished the switch away from the thread.
         delivered.max(free_at) + self.on_core(host.interrupt_handler)
     }
 
-    /// The thread that went to sleep at `since` is woken by an interrupt whose message has just reached the root
-    /// complex: delivery, handler, switch.
+    /// Charges the wake-up of a thread that went to sleep at `since` by an interrupt whose message has just reached the
+    /// root complex: delivery, handler, context switch.
     pub fn wake(&self, ledger: &mut Ledger, since: Time) {
         self.wake_by(ledger, since, Span::ZERO);
     }
 
-    /// The same by a handler that takes so much longer.
+    /// Charges the wake-up of a thread that went to sleep at `since` by an interrupt whose handler takes `longer` than
+    /// usual.
     pub fn wake_by(&self, ledger: &mut Ledger, since: Time, longer: Span) {
         let handled = self.handled(ledger.cursor(), Some(since)) + longer;
         ledger.until(Stage::Interrupt, handled);
         self.rouse(ledger, handled);
     }
 
-    /// A handler that is at it until `busy_until` wakes the thread whose completion it has just found, and its core
-    /// switches to it.
+    /// Charges the wake-up of a thread by a handler that runs until `busy_until` and has just found the thread's
+    /// completion, and the switch of its core.
     pub fn rouse(&self, ledger: &mut Ledger, busy_until: Time) {
         let (found, wake) = (ledger.cursor(), self.on_core(self.drive.host.wake));
         let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
@@ -193,8 +196,8 @@ impl Parts<'_> {
         }
     }
 
-    /// What a request costs the cores of its threads: `software` each, and a share of an interrupt that can serve all
-    /// requests outstanding on a queue.
+    /// Adds the demand of a request on the cores of its threads: `software`, and a share of an interrupt that can serve
+    /// all requests outstanding on a queue.
     pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
         let cores = self.cores_used(workload.threads);
         demands.add_of_host("cores", cores, software, 1.0);
@@ -211,16 +214,17 @@ impl Parts<'_> {
         }
     }
 
-    /// What so many register writes of a request cost the processors that post them, where they take their time to leave.
+    /// Adds the demand of `writes` register writes of a request on the processors that post them, if draining them
+    /// takes time.
     pub fn demand_posted(&self, demands: &mut Demands, workload: &Workload, writes: f64) {
         let host = &self.drive.host;
         let posting = f64::from(workload.threads.min(host.processors().into()));
         demands.add_of_host("register writes", posting, host.mmio_drain, writes);
     }
 
-    /// What a request costs the poll thread of its ring, which rings for it and its batch.
+    /// Adds the demand of a request on the poll thread of its ring, which writes the doorbell for its batch.
     pub fn demand_pollers(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
-        let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
+        let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
         let mut ledger = Ledger::new(Time::ZERO);
         spend(&mut ledger, &software.down(class.direction).kernel, class.direction, class.bytes);
         spend(&mut ledger, &software.up.kernel, class.direction, class.bytes);
@@ -228,9 +232,11 @@ impl Parts<'_> {
         demands.add_of_host("poll threads", workload.threads.into(), each, 1.0);
     }
 
-    /// The locks that the stages of an engine hold for every request.
+    /// Adds the demand on locks that the stages of an I/O engine hold for every request.
     fn demand_engine_locks(&self, demands: &mut Demands, workload: &Workload) {
-        let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else { return };
+        let Some(EngineSoftware { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else {
+            return;
+        };
         let names = locks(&self.drive.stack);
         for class in &workload.classes {
             let costs = software.down(class.direction).kernel.iter().chain(&software.up.kernel);
@@ -241,7 +247,7 @@ impl Parts<'_> {
     }
 }
 
-/// What stages cost a request that meets nobody.
+/// Charges the costs of stages for a request without contention.
 fn spend(ledger: &mut Ledger, costs: &[Cost], direction: DataDirection, bytes: u32) {
     let io = Io { op: direction.into(), offset: 0, bytes };
     for cost in costs {

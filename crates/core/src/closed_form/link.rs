@@ -1,4 +1,4 @@
-//! The link in closed form: how long bursts take on idle wires, and what they cost wires, credits and tags.
+//! The link in closed form: times of bursts on idle wires, and their demands on wires, credits and tags.
 
 use super::Parts;
 use super::demand::Demands;
@@ -7,39 +7,39 @@ use crate::link::credits::data_credits;
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet, Token};
 
-/// The shortest packet with data: a register.
+/// Payload of the shortest packet with data: a register write.
 const REGISTER_BYTES: u32 = 4;
 
-/// Closed forms do not ask what a packet is for.
+/// Token of all packets: closed forms do not depend on it.
 const NO_TOKEN: Token = Token { role: 0, context: 0 };
 
 impl Parts<'_> {
-    /// Data of a read on its way to the host.
+    /// Burst with the data of a read, from device to host.
     pub fn data(&self, bytes: u32) -> Packet {
         Packet { chunk_bytes: self.drive.data_payload_bytes(), ..self.write(Direction::Up, bytes) }.user_data(0, None)
     }
 
-    /// The device's requests for data of a write.
+    /// Burst of the device's requests for data of a write.
     pub fn data_read(&self, bytes: u32) -> Packet {
         self.read(bytes).user_data(0, None)
     }
 
-    /// The completions that bring it.
+    /// Burst of the completions with data of a write.
     pub fn data_answer(&self, bytes: u32) -> Packet {
         self.answer(bytes).user_data(0, None)
     }
 
-    /// A message of `bytes`, in packets of the largest payload.
+    /// Burst with a message of `bytes`, in packets of the largest payload.
     pub fn write(&self, direction: Direction, bytes: u32) -> Packet {
         Packet::write(direction, 0, bytes, self.drive.link.max_payload_bytes, NO_TOKEN)
     }
 
-    /// The device's requests to read `bytes` of host memory.
+    /// Burst of the device's requests to read `bytes` of host memory.
     pub fn read(&self, bytes: u32) -> Packet {
         Packet::read(0, bytes, self.drive.link.max_read_request_bytes, NO_TOKEN)
     }
 
-    /// The completions that answer them.
+    /// Burst of the completions with `bytes` of host memory.
     pub fn answer(&self, bytes: u32) -> Packet {
         let chunk_bytes = self.drive.link.completion_bytes_max();
         Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, bytes, chunk_bytes, NO_TOKEN) }
@@ -56,31 +56,31 @@ impl Parts<'_> {
         each * u64::from(packet.count() - 1) + last
     }
 
-    /// From sending a burst to its last packet being at the other end.
+    /// Time from sending a burst until its last packet has arrived at the other end.
     pub fn sent(&self, packet: &Packet) -> Span {
         self.on_wire(packet) + self.link.one_way()
     }
 
-    /// From the arrival of a read's last request to the first packet of its answer leaving: the memory has been asked
-    /// since the first request.
+    /// Time from the arrival of a read's last request until the first packet of its completions leaves. Host memory is
+    /// read from the first request on.
     pub fn host_memory(&self, bytes: u32) -> Span {
         let requests = self.read(bytes);
         self.root_complex.read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
-    /// The same for user data.
+    /// Time from the arrival of the last request for user data until the first packet of its completions leaves.
     pub fn data_memory(&self, bytes: u32) -> Span {
         let requests = self.data_read(bytes);
         self.root_complex.data_read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
-    /// From the device's read of `bytes` of host memory to the last of them being there.
+    /// Time from the device's read of `bytes` of host memory until the last of them has arrived.
     pub fn round_trip(&self, bytes: u32) -> Span {
         self.sent(&self.read(bytes)) + self.host_memory(bytes) + self.sent(&self.answer(bytes))
     }
 
-    /// Whether a burst that finds all credits there never waits for more, nor do `behind` short packets that follow
-    /// it: credits suffice, or are back in time.
+    /// True if a burst that finds all credits available never waits for more, nor do `behind` short packets that follow
+    /// it: credits suffice, or are returned in time.
     pub fn flows(&self, packet: &Packet, behind: u32) -> bool {
         let link = &self.drive.link;
         let (each, packets) = (self.each(packet), packet.count() + behind);
@@ -103,7 +103,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What `times` such bursts cost: their wire, the other one for acknowledgements, and credits.
+    /// Adds the demands of `times` such bursts: on their wire, on the other wire for acknowledgements, and on credits.
     pub fn demand_burst(&self, demands: &mut Demands, packet: &Packet, times: f64) {
         let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
         demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
@@ -128,7 +128,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What `times` such reads of host memory cost: requests, answers, and the tags that they hold meanwhile.
+    /// Adds the demands of `times` such reads of host memory: on the wires for requests and completions, and on tags.
     pub fn demand_read(&self, demands: &mut Demands, requests: &Packet, times: f64) {
         let answers = Packet { user_data: requests.user_data, ..self.answer(requests.bytes) };
         self.demand_burst(demands, requests, times);
@@ -151,7 +151,8 @@ impl Parts<'_> {
     }
 }
 
-/// Credits of posted headers and data, the receiver of posted packets, credits of reads.
+/// Names of the resources posted header credits, posted data credits, receiver of posted packets, and non-posted
+/// credits.
 fn credit_names(direction: Direction) -> [&'static str; 4] {
     match direction {
         Direction::Up => ["header credits to host", "data credits to host", "root complex", "read credits to host"],

@@ -1,5 +1,5 @@
-//! The memory in closed form: what a request takes on an idle one, the least that it can take on any, and what it
-//! costs banks and buses.
+//! The memory in closed form: time of a request on an idle one, its least time on any, and its demands on banks and
+//! buses.
 
 use super::Parts;
 use super::demand::Demands;
@@ -11,26 +11,28 @@ use crate::media::wear::LineLayout;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
-/// Requests whose places in stripe and program unit are looked at before they are taken to be all different.
+/// Largest number of different places in stripe and program unit that are examined one by one; above it, all are taken
+/// to differ.
 const PLACES_MAX: u64 = 64;
 
-/// The time of a request in the memory: up to the start of its data's way to the host, or to a write's acknowledgement.
+/// Time of a request in the memory: until its data can start towards the host, or until a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// On an idle memory, and the part of it for which the piece that decides waits for another's bank or bus.
+    /// Time on an idle memory, and the part of it for which the deciding piece waits for another piece's bank or bus.
     pub idle: Span,
+    /// Part of `idle` for which the deciding piece waits for another piece's bank or bus.
     pub waited: Span,
-    /// The least on any.
+    /// Least time on any memory of this kind, busy or idle.
     pub least: Span,
-    /// Whether every request of its kind takes the same on an idle memory; otherwise `idle` is `least`.
+    /// True if every request of its kind takes the same time on an idle memory; otherwise `idle` is `least`.
     pub regular: bool,
 }
 
-/// How a request spreads over the memory.
+/// Spread of a request over stripes, banks and buses.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
-    /// Stripes that it touches at least, and their work in all: transfers as banks wait for them, the same summed over
-    /// the buses, programs of so many units.
+struct RequestSpread {
+    /// Least number of stripes that it covers, with their work in all: transfers as banks wait for them, transfers
+    /// summed over the buses, and number of programs.
     pieces: u64,
     units: u64,
     transfer: Span,
@@ -39,7 +41,7 @@ struct Spread {
 }
 
 impl Parts<'_> {
-    /// A request in the memory, as one command.
+    /// Time of a request in the memory, as one command.
     pub fn access(&self, workload: &Workload, class: &Class) -> Access {
         if self.is_mapped() {
             return self.flash_access(workload, class);
@@ -57,8 +59,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Where requests lie differently in the memory: the first byte of one at each such place. None if these are too
-    /// many, or if chance, pauses or gap moves make equal requests take different times.
+    /// First byte of one request at each different place in the memory. `None` if there are too many places, or if
+    /// chance, pauses or gap moves make equal requests take different times.
     pub fn places(&self, workload: &Workload, class: &Class) -> Option<impl Iterator<Item = u64> + use<>> {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
         let units_repeat =
@@ -69,7 +71,8 @@ impl Parts<'_> {
         are_known.then(|| (0..count).map(move |place| offset + place * bytes))
     }
 
-    /// Requests after which places within a stripe repeat; those that divide it all lie alike.
+    /// Number of requests after which places within a stripe repeat; requests that divide a stripe evenly all have one
+    /// place.
     fn place_count(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
         // Which buses a part of a stripe needs depends on its place, where chips are told apart.
@@ -80,20 +83,20 @@ impl Parts<'_> {
         }
     }
 
-    /// Whether a request that lies in one stripe programs the same number of units wherever it lies there.
+    /// True if a request within one stripe programs the same number of units at any place in it.
     fn fits_units(&self, class: &Class) -> bool {
         let unit = self.timing().program_bytes;
         class.direction == DataDirection::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
     }
 
-    /// Whether a bank may get parts of two program units by a request whose stripes are smaller than these.
+    /// True if a bank may get parts of two program units by a request whose stripes are smaller than these.
     fn crosses_units(&self, class: &Class) -> bool {
         let unit = u64::from(self.timing().program_bytes) * u64::from(self.banks());
         let has_more = self.geometry.stripe_bytes < self.timing().program_bytes;
         class.direction == DataDirection::Write && has_more && !unit.is_multiple_of(class.bytes.into())
     }
 
-    /// A request that reaches the memory in so many commands, one after the other.
+    /// Time of a request that reaches the memory in `commands` commands, one after the other.
     pub fn access_by(&self, workload: &Workload, class: &Class, commands: u32) -> Access {
         let access = self.access(workload, class);
         match commands {
@@ -102,7 +105,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The least that `bytes` take in any memory like this one.
+    /// Least time of `bytes` in any memory like this one.
     pub fn least(&self, direction: DataDirection, bytes: u32) -> Span {
         match direction {
             DataDirection::Read => self.read_least(bytes),
@@ -110,12 +113,12 @@ impl Parts<'_> {
         }
     }
 
-    /// How long all buses together carry `bytes`, if each has its share.
+    /// Time for which all buses together carry `bytes`, if each has its share.
     pub fn on_buses(&self, direction: DataDirection, bytes: u32) -> Span {
         self.spread(direction, bytes).bus_time / u64::from(self.buses())
     }
 
-    /// Whether chance, pauses or gap moves make equal requests take different times.
+    /// True if chance, pauses or gap moves make equal requests take different times.
     fn is_interrupted(&self, direction: DataDirection) -> bool {
         let media = &self.drive.media;
         let pauses = !media.housekeeping.is_zero();
@@ -123,7 +126,7 @@ impl Parts<'_> {
         pauses || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
     }
 
-    /// How long a read waits in an idle memory, and when its data can start to flow.
+    /// Time that a read waits in an idle memory, and time until its data can start to flow.
     fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let chunk_bytes = self.drive.data_payload_bytes();
         let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
@@ -131,14 +134,14 @@ impl Parts<'_> {
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
     }
 
-    /// How long a write waits in an idle memory, and when it is acknowledged.
+    /// Time that a write waits in an idle memory, and time until it is acknowledged.
     fn write_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let timing = self.media.clone().write(Time::ZERO, offset, bytes);
         (timing.started.since(Time::ZERO), timing.acknowledged_at.since(Time::ZERO))
     }
 
-    /// No read starts to flow sooner, however its pieces meet: its first packet has come from the cells, and the rest
-    /// has had the buses and banks that it needs.
+    /// Least time until a read's data starts to flow, however its pieces meet: its first packet has come from the
+    /// cells, and the rest has used the buses and banks that it needs.
     fn read_least(&self, bytes: u32) -> Span {
         let (before, spread) = (self.before(DataDirection::Read), self.spread(DataDirection::Read, bytes));
         let chunk_bytes = bytes.min(self.drive.data_payload_bytes());
@@ -149,8 +152,8 @@ impl Parts<'_> {
         first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 
-    /// No write is acknowledged sooner: its last byte has crossed a bus and, if that is asked for, its cells are
-    /// programmed; the banks have done all their work but what may follow the acknowledgement.
+    /// Least time until a write is acknowledged: its last byte has crossed a bus, its cells are programmed if the
+    /// acknowledgement is late, and banks have done all work that may not follow the acknowledgement.
     fn write_least(&self, bytes: u32) -> Span {
         let (timing, spread) = (self.timing(), self.spread(DataDirection::Write, bytes));
         let banks = u64::from(self.banks());
@@ -168,12 +171,13 @@ impl Parts<'_> {
         }
     }
 
-    /// Commands of a write for which banks wait at least: that of a piece which joins its unit goes out beside transfers.
-    fn commands_least(&self, spread: Spread) -> u64 {
+    /// Least number of commands of a write for which banks wait: the command of a piece that joins its unit is sent
+    /// beside transfers.
+    fn commands_least(&self, spread: RequestSpread) -> u64 {
         if self.chips.is_some() { spread.pieces } else { spread.pieces.min(spread.units) }
     }
 
-    /// The least that a program unit takes, whatever chance makes of random data.
+    /// Least time of a program operation, whatever random data it gets.
     pub(crate) fn program_least(&self) -> Span {
         let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
         match media.data_pattern {
@@ -182,16 +186,16 @@ impl Parts<'_> {
         }
     }
 
-    /// How a request spreads that begins with a stripe.
-    fn spread(&self, direction: DataDirection, bytes: u32) -> Spread {
+    /// Spread of a request that starts at the beginning of a stripe.
+    fn spread(&self, direction: DataDirection, bytes: u32) -> RequestSpread {
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
         let units = self.units(bytes);
         let (transfer, bus_time) = self.transfers(direction, bytes);
-        Spread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
+        RequestSpread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
     }
 
-    /// Units that it programs at least. What a bank gets of a request lies side by side in it, and is programmed unit by
-    /// unit; whole stripes are dealt to the banks in turn.
+    /// Least number of units that a request programs. The bytes that a bank gets of a request are adjacent in it, and
+    /// are programmed unit by unit; whole stripes go to the banks in turn.
     fn units(&self, bytes: u32) -> u64 {
         let (stripe, unit, banks) = (self.geometry.stripe_bytes, self.timing().program_bytes, self.banks());
         let whole = bytes / stripe;
@@ -203,9 +207,9 @@ impl Parts<'_> {
         of_bank(whole / banks + 1) * u64::from(more) + of_bank(whole / banks) * u64::from(banks - more)
     }
 
-    /// Share of a write's programs that it cannot spare by joining what others write: all, unless it is a part of a
-    /// unit that follows another, is written by other threads as well, or meets one by chance that waits for its turn or
-    /// in a write buffer.
+    /// Share of a write's programs that cannot be saved by joining those of other writes. It is 1, unless the write is
+    /// part of a unit and follows another write, is written by other threads as well, or meets by chance a write that
+    /// waits for its turn or in a write buffer.
     fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
         let unit_bytes = f64::from(self.timing().program_bytes);
         let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
@@ -220,7 +224,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Its transfers, as banks wait for them and summed over the buses.
+    /// Transfer times of a request, as banks wait for them and summed over the buses.
     fn transfers(&self, direction: DataDirection, bytes: u32) -> (Span, Span) {
         let Some(chips) = &self.chips else {
             let transfer = self.timing().bus.transfer_time(bytes);
@@ -239,7 +243,7 @@ impl Parts<'_> {
         (transfer, time(1) * count)
     }
 
-    /// What precedes the first turn on a bus.
+    /// Time before the first transfer on a bus.
     fn before(&self, direction: DataDirection) -> Span {
         match direction {
             DataDirection::Read if self.chips.is_none() => self.timing().read_access_time(),
@@ -247,7 +251,7 @@ impl Parts<'_> {
         }
     }
 
-    /// The least until the first bytes have crossed the buses.
+    /// Least time until the first bytes have crossed the buses.
     fn first_transfer(&self, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
@@ -255,7 +259,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What every bus carries of a request that is spread evenly.
+    /// Time for which every bus carries a request that is spread evenly.
     fn bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer_time(bytes / self.buses()),
@@ -263,7 +267,7 @@ impl Parts<'_> {
         }
     }
 
-    /// What a request costs the banks and buses on which its job's region lies.
+    /// Adds the demands of a request on the banks and buses that hold its job's region.
     pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         self.demand_firmware(demands, class);
         if self.is_mapped() {
@@ -273,7 +277,7 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        // The command of a piece that joins others goes out beside their transfers.
+        // The command of a piece that joins others is sent beside their transfers.
         let alone = match class.direction {
             DataDirection::Read => 1.0,
             DataDirection::Write => self.programs_alone(workload, class, spread.units),
@@ -292,7 +296,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Each line that a write touches has its share in moving a line: a read and a write of it.
+    /// Adds the demand of wear levelling: each line that a write covers has its share in moving a line, which is a read
+    /// and a write of it.
     fn demand_gap_moves(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
         if self.drive.media.wear_levelling == WearLevelling::None {
             return;
@@ -308,7 +313,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Share of its time that a bank loses to pauses at least: no access starts in one, but those under way go on.
+    /// Least share of its time that a bank loses to housekeeping pauses: no access starts in a pause, but accesses in
+    /// progress go on.
     fn pause_share(&self, workload: &Workload) -> f64 {
         let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
         if pause.is_zero() || interval.is_zero() {

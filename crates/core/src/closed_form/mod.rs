@@ -1,8 +1,8 @@
-//! What closed forms are made of: the parts of a drive, idle, with the arithmetic of link, memory and host; a kind of
-//! request; its demands on resources; the latency of a lone one.
+//! Building blocks of closed forms: the idle parts of a drive with the arithmetic of link, memory and host, kinds of
+//! requests, their demands on resources, and the latency of a lone request.
 //!
-//! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form stands in its folder, and
-//! [`crate::predict`] asks it.
+//! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
+//! [`crate::predict`] calls it.
 
 pub(crate) mod data_reads;
 pub(crate) mod demand;
@@ -18,7 +18,7 @@ pub use demand::{Demand, Demands};
 pub use form::{Certainty, Form, Latency};
 pub use workload::{Arrivals, Class, Workload};
 
-use crate::config::{self, Engine};
+use crate::config::{self, IoEngine};
 use crate::drive::Drive;
 use crate::host::software::Software;
 use crate::link::Link;
@@ -28,29 +28,36 @@ use crate::media::{Geometry, Media};
 use crate::time::Span;
 use crate::workload::{Job, Together};
 
-/// A drive's parts, idle, as closed forms ask them.
+/// Idle parts of a drive, as closed forms use them.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
+    /// Description of the drive.
     pub drive: &'a Drive,
+    /// The link.
     pub link: Link,
+    /// The root complex.
     pub root_complex: RootComplex,
+    /// Distribution of addresses over channels and banks.
     pub geometry: Geometry,
-    /// The memory itself, without what may stand in front of it, and its chips if they are told apart.
+    /// The memory itself, without a write buffer or translation layer in front of it.
     pub media: Media,
+    /// Chips of the memory, if they are modelled one by one.
     pub chips: Option<BankChips>,
-    /// The way of the requests into the host's software, where engines differ.
-    pub engaged: Option<Engaged>,
+    /// Software of the job's I/O engine, on stacks that differ by engine.
+    pub engaged: Option<EngineSoftware>,
 }
 
-/// An engine's software, and how many requests go together.
+/// Software of an I/O engine, and the sizes of its batches.
 #[derive(Clone, Debug)]
-pub struct Engaged {
+pub struct EngineSoftware {
+    /// Stages of the engine's software.
     pub software: Software,
+    /// Numbers of requests that are submitted and completed together.
     pub together: Together,
 }
 
 impl Parts<'_> {
-    /// The parts of this drive.
+    /// Makes the idle parts of this drive.
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
@@ -64,13 +71,13 @@ impl Parts<'_> {
         }
     }
 
-    /// The same with the uplink of a switch as the link, if there is one: what its wires carry of a request.
+    /// Returns these parts with the uplink of a switch in place of the link, if there is one.
     pub fn uplink(&self) -> Option<Self> {
         let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
         Some(self.with_link(&config, self.drive.root_complex.write_accept))
     }
 
-    /// The same with the link of a peer, if there is one.
+    /// Returns these parts with the link of a peer in place of the link, if there is one.
     pub fn peer(&self) -> Option<Self> {
         let config = self.drive.peer.is_there().then(|| self.drive.peer.port(&self.drive.link))?;
         Some(self.with_link(&config, Span::ZERO))
@@ -80,20 +87,20 @@ impl Parts<'_> {
         Self { link: Link::new(config, accept, Span::ZERO, 0), ..self.clone() }
     }
 
-    /// How many uplinks there are, in those of which most drives share one: they have as large a share of the requests as of
-    /// the drives.
+    /// Number of uplinks, in units of those that most drives share: they carry as large a share of the requests as they
+    /// have of the drives.
     pub fn uplinks(&self, workload: &Workload) -> f64 {
         let drives = workload.drives.max(1);
-        f64::from(drives) / f64::from(self.drive.switch.sharing(drives as u16).max(1))
+        f64::from(drives) / f64::from(self.drive.switch.drives_per_uplink(drives as u16).max(1))
     }
 
-    /// The same for the requests of a job.
+    /// Returns these parts for the requests of a job.
     pub fn of_job(&self, job: &Job) -> Self {
         let limits = self.drive.limits();
         let engine = limits.ways_in.as_ref().and_then(|ways| ways.engine(job));
-        let engaged = engine.map(|engine| Engaged {
+        let engaged = engine.map(|engine| EngineSoftware {
             software: Software::new(self.drive, engine, job.way.switches),
-            together: job.batch.with_slots(job.iodepth, engine == Engine::Spdk),
+            together: job.batch.with_slots(job.iodepth, engine == IoEngine::Spdk),
         });
         Self { engaged, ..self.clone() }
     }

@@ -1,55 +1,62 @@
-//! What a job asks for, as closed forms see it: kinds of requests with their shares, and how many at a time.
+//! Workload of a job as closed forms see it: kinds of requests with their shares, and the number outstanding.
 
 use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
 use crate::workload::{BlockShare, Job, Pattern, RateProcess};
 
-/// Requests that are alike.
+/// A kind of requests that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
+    /// Read or write.
     pub direction: DataDirection,
+    /// Length in bytes.
     pub bytes: u32,
-    /// Share of the requests, 0 to 1.
+    /// Share of all requests, 0 to 1.
     pub share: f64,
-    /// Whether every request starts at the job's first byte plus a multiple of `bytes`.
+    /// True if every request starts at the job's first byte plus a multiple of `bytes`.
     pub aligned: bool,
 }
 
-/// How requests come.
+/// Arrival process of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Each follows an earlier one: a closed loop, or a steady rate.
+    /// Each request follows an earlier one, in a closed loop or at a steady rate.
     Regular,
-    /// At random instants.
+    /// Requests arrive at random instants.
     Random,
 }
 
-/// A job as closed forms see it.
+/// Workload of a job as closed forms see it.
 #[derive(Clone, Debug)]
 pub struct Workload {
+    /// Kinds of requests.
     pub classes: Vec<Class>,
-    /// Whether requests follow each other's addresses.
+    /// True if requests have consecutive addresses.
     pub sequential: bool,
+    /// Number of threads.
     pub threads: u32,
-    /// Requests outstanding at most, over all threads.
+    /// Largest number of outstanding requests, over all threads.
     pub outstanding: u64,
+    /// Arrival process.
     pub arrivals: Arrivals,
-    /// Requests per second that are asked for at most, if anything but the drive limits them.
+    /// Largest offered load in requests per second, if anything but the drive limits it.
     pub offered_iops: Option<f64>,
-    /// Region: first byte, and length.
+    /// First byte of the region that the job accesses.
     pub offset: u64,
+    /// Length of the region that the job accesses.
     pub region_bytes: u64,
-    /// Bytes that are written in all to a drive, where the job says.
+    /// Bytes that the job writes to a drive in all, if the job says.
     pub written_bytes: Option<u64>,
-    /// Drives among which the requests are divided, and those to which the requests of one thread go in turn.
+    /// Number of drives among which the requests of all threads are divided, and number to which the requests of one
+    /// thread go in turn.
     pub drives: u32,
     in_turn: u32,
 }
 
 impl Workload {
-    /// What `job` asks of so many drives of this capacity, to which the requests of a thread go in turn; a replay stays on
-    /// one that is its thread's.
+    /// Makes the workload of `job` on `drives` drives of this capacity, to which the requests of a thread go in turn. A
+    /// replayed trace stays on the one drive of its thread.
     pub fn new(job: &Job, capacity_bytes: u64, drives: u16) -> Workload {
         let (drives, in_turn) = match job.trace.is_some() {
             true => (job.threads.min(drives.into()), 1),
@@ -79,8 +86,8 @@ impl Workload {
         }
     }
 
-    /// How many requests may share what one of them has brought or left behind: threads that go through a region one
-    /// address after the other all begin with its first, and writes with those of reads.
+    /// Number of requests that may share cached or buffered data: threads that go through a region in order all start
+    /// with its first address, and writes with the addresses of reads.
     pub fn sharers(&self) -> f64 {
         let has = |direction| self.classes.iter().any(|class| class.direction == direction);
         match self.sequential {
@@ -91,14 +98,15 @@ impl Workload {
         }
     }
 
-    /// Drives at least for which so many requests of a thread are that follow each other: reads and writes have a round each.
+    /// Least number of drives that `together` consecutive requests of a thread go to: reads and writes each go round
+    /// the drives.
     pub fn told(&self, together: u32) -> f64 {
         let mixed = self.classes.iter().any(|class| class.direction != self.classes[0].direction);
         let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
         of_one_round.min(self.in_turn.into()).max(1.0)
     }
 
-    /// Mean size of a request.
+    /// Mean size of a request in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.mean(|class| f64::from(class.bytes))
     }
@@ -109,7 +117,7 @@ impl Workload {
     }
 }
 
-/// Classes of a job that draws its requests.
+/// Kinds of requests of a job that generates its requests.
 fn generated(job: &Job) -> Vec<Class> {
     let reads = job.read_percent / 100.0;
     let mut classes = Vec::new();
@@ -149,7 +157,7 @@ fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
     Some((ios * written.map(|class| class.share * f64::from(class.bytes)).sum::<f64>()) as u64)
 }
 
-/// What rates, thinking times and traces leave of a job's demand.
+/// Largest offered load of a job, which rates, think times and traces limit.
 fn offered_iops(job: &Job) -> Option<f64> {
     if let Some(trace) = &job.trace {
         let span = trace.summary().ends_at.as_ns() * 100.0 / f64::from(job.replay_percent);

@@ -5,40 +5,40 @@ use crate::config::spans::{LONGEST, ZERO};
 use crate::time::Span;
 
 section! {
-    /// The device's DMA engine, between its controller and the link. By default there is none, and moving data costs the link alone.
+    /// The device's DMA engine, between its controller and the link. By default there is none, and moving data costs time on the link alone.
     pub struct Dma ("dma") {
-        /// Time to take in the descriptor of a transfer; those of others are taken in meanwhile
+        /// Time of the DMA engine to read the descriptor of a transfer; descriptors of other transfers are read meanwhile
         descriptor_ns => descriptor: Span = ZERO, ZERO..=LONGEST;
-        /// Time for which what a request brings from host memory keeps the engine, beside its pieces
+        /// Time for which the data that one request reads from host memory occupies the DMA engine, beyond `piece_ns`
         from_host_ns => from_host: Span = ZERO, ZERO..=LONGEST;
-        /// Time for which a transfer to host memory keeps the engine, beside its pieces
+        /// Time for which a transfer to host memory occupies the DMA engine, beyond `piece_ns`
         to_host_ns => to_host: Span = ZERO, ZERO..=LONGEST;
-        /// Time for which each piece of a transfer keeps the engine
+        /// Time for which each piece of a transfer occupies the DMA engine
         piece_ns => piece: Span = ZERO, ZERO..=LONGEST;
-        /// Bytes of a piece: what the engine moves at once between the link and the device's own memory
+        /// Size of a piece: what the DMA engine moves at once between the link and the device's own memory
         piece_bytes => piece_bytes: u32 = 64, [8, 16, 32, 64, 128, 256, 512];
-        /// Whether the pieces of both directions are moved at once, rather than in turns
+        /// True if the DMA engine moves pieces in both directions at once, false if they take turns
         full_duplex => full_duplex: bool = false, any();
-        /// Words of the device's own memory: a transfer from host memory that ends within one costs a further piece, as the word has to be read first
+        /// Word size of the device's own memory: a transfer from host memory that ends within a word costs a further piece, because the word has to be read first
         word_bytes => word_bytes: u32 = 1, [1, 2, 4, 8, 16, 32, 64];
-        /// Time to fetch data from the device's own memory before they go to host memory; those of other transfers are fetched meanwhile
+        /// Time to fetch data from the device's own memory before it goes to host memory; data of other transfers is fetched meanwhile
         fetch_ns => fetch: Span = ZERO, ZERO..=LONGEST;
-        /// Rate at which what has come from host memory is stored, once all of a request is there and before it counts as arrived, or 0 for at once
+        /// Rate at which data from host memory is stored in the device, once all data of a request has come and before it counts as arrived; 0: at once
         store_bytes_per_ns => store_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
-        /// What is asked of host memory is cut into requests at multiples of this address, or 0 for where the link cuts it (Max_Read_Request_Size)
+        /// Address multiple at which the DMA engine splits reads of host memory into requests; 0: as the link splits them (Max_Read_Request_Size)
         request_bytes => request_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Requests at a time, each from its descriptor until what it asked for is stored; 0 for any number
+        /// Number of requests that the DMA engine has in flight, each from its descriptor until its data is stored; 0: no limit
         requests => requests: u16 = 0, 0..=4096;
     }
 }
 
 impl Dma {
-    /// Whether anything is moved in turns.
+    /// True if transfers occupy the engine, so that they take turns.
     pub fn takes_turns(&self) -> bool {
         [self.from_host, self.to_host, self.piece].iter().any(|time| !time.is_zero())
     }
 
-    /// Whether there is an engine at all: anything that costs or limits.
+    /// True if there is a DMA engine, that is, if any key costs time or limits requests.
     pub fn is_there(&self) -> bool {
         let times = [self.descriptor, self.from_host, self.to_host, self.piece, self.fetch];
         times.iter().any(|time| !time.is_zero())

@@ -1,7 +1,7 @@
 //! TOML text as a tree in which every key and value knows its file and line.
 //!
-//! What it owes the readers: all syntax errors of a text at once, and of a text with such errors
-//! still the entries that can be told apart, so that their problems are found in the same round.
+//! The parser reports all syntax errors of a text at once. Of a text with such errors it still returns the entries that
+//! can be told apart, so that problems in their values are found in the same round.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,32 +11,36 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::problem::Problem;
 
-/// Longest piece of the text that a message quotes, in characters.
+/// Longest piece of a value that an error message quotes, in characters.
 const QUOTE_CHARACTERS_MAX: usize = 40;
-/// What the parser says of a key or table given twice, the one error after which the text's structure is still sure.
+/// Message of the TOML parser for a key or table given twice. After this error alone the structure of the rest of the
+/// text is still certain.
 const DUPLICATE: &str = "duplicate key";
 
-/// Where something stands.
+/// Place of a key or value in a text: file and line, for error messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
+    /// Name of the file, or a stand-in such as `--set media.read_ns=300`.
     pub file: Arc<str>,
-    /// Counted from 1; none for what has no lines.
+    /// Line, counted from 1; `None` for a text that has no lines.
     pub line: Option<usize>,
 }
 
-/// A value and where it stands.
+/// A TOML value with its place in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
+    /// Place at which the value starts.
     pub place: Place,
+    /// The parsed value.
     pub value: Value,
-    /// The value as written, cut to what a message can quote.
+    /// The value as written, cut to the length that a message quotes.
     pub quote: String,
 }
 
 /// A TOML value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// Held at the nearest limit if it has more digits than 128 bits.
+    /// Whole number; one with more digits than 128 bits hold is clamped to the nearest limit.
     Integer(i128),
     Float(f64),
     Boolean(bool),
@@ -47,45 +51,48 @@ pub(crate) enum Value {
     Datetime,
 }
 
-/// Entries in the order of the text.
+/// Entries of a TOML table in the order of the text.
 pub(crate) type Table = Vec<Entry>;
 
-/// A key with its value.
+/// One entry of a TOML table: a key with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
+    /// The key, without the names of the tables around it.
     pub key: String,
-    /// Where the key stands; an array or table may end lines further down.
+    /// Place of the key; its value may be an array or table that ends lines further down.
     pub place: Place,
+    /// The value.
     pub node: Node,
 }
 
-/// A parsed text.
+/// Result of parsing a TOML text: its entries and its syntax errors.
 pub(crate) struct Document {
+    /// Entries at the top level; empty if a damaged table header makes all of them uncertain.
     pub table: Table,
-    /// Syntax errors.
+    /// Syntax errors, in the order of the text.
     pub problems: Vec<Problem>,
 }
 
-/// The entry named `key`.
+/// Finds the entry named `key` in a table.
 pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
     table.iter().find(|entry| entry.key == key)
 }
 
 impl Place {
-    /// A place in something that has no lines: the command line, or a file as a whole.
+    /// Returns the place that stands for a whole text without lines: the command line, or a file as a whole.
     pub(crate) fn whole(file: impl Into<Arc<str>>) -> Place {
         Place { file: file.into(), line: None }
     }
 
-    /// A problem here.
+    /// Makes a problem at this place.
     pub(crate) fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         Problem::new(&*self.file, self.line, found, allowed)
     }
 }
 
-/// Parse a text. The table is empty if a damaged header leaves open which section later keys belong to.
+/// Parses a TOML text. The table is empty if a damaged header leaves open which section later keys belong to.
 pub(crate) fn parse(file: &str, text: &str) -> Document {
-    let source = Source::new(file, text);
+    let source = TextSource::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut problems: Vec<Problem> = errors.iter().map(|error| source.problem(error)).collect();
     problems.sort_by_key(|problem| problem.line);
@@ -95,26 +102,30 @@ pub(crate) fn parse(file: &str, text: &str) -> Document {
     Document { table, problems }
 }
 
-/// Parse a single value, or say what is wrong with it.
+/// Parses a single TOML value.
+///
+/// # Errors
+///
+/// The message of the TOML parser.
 pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Node, String> {
-    let source = Source { file: place.file.clone(), text, line_starts: None };
+    let source = TextSource { file: place.file.clone(), text, line_starts: None };
     let value = DeValue::parse(text).map_err(|error| String::from(error.message()))?;
     Ok(source.node(&value))
 }
 
-/// A text with what is needed to find the line of a byte.
-struct Source<'a> {
+/// A TOML text with an index from byte offsets to lines.
+struct TextSource<'a> {
     file: Arc<str>,
     text: &'a str,
-    /// Byte at which each line starts; none if the text has no lines worth naming.
+    /// Byte offset at which each line starts; `None` for a text whose lines are not named in messages.
     line_starts: Option<Vec<usize>>,
 }
 
-impl<'a> Source<'a> {
-    fn new(file: &str, text: &'a str) -> Source<'a> {
+impl<'a> TextSource<'a> {
+    fn new(file: &str, text: &'a str) -> TextSource<'a> {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = Some(std::iter::once(0).chain(after_newlines).collect());
-        Source { file: file.into(), text, line_starts }
+        TextSource { file: file.into(), text, line_starts }
     }
 
     fn place(&self, at: usize) -> Place {
@@ -146,7 +157,7 @@ impl<'a> Source<'a> {
         self.text.lines().nth(number - 1).unwrap_or("").trim()
     }
 
-    /// Whether an error leaves open to which section the keys below it belong.
+    /// True if an error leaves open to which section the keys below it belong.
     fn damages_header(&self, error: &toml::de::Error) -> bool {
         let at = error.span().map_or(0, |span| span.start);
         error.message() != DUPLICATE && self.line(&self.place(at)).starts_with('[')
@@ -161,7 +172,7 @@ impl<'a> Source<'a> {
         table.iter().map(entry).collect()
     }
 
-    /// The parser limits how deep values nest, and with it the depth of this recursion.
+    /// Converts a parsed value. The parser limits how deep values nest, and with it the depth of this recursion.
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
         let converted = match value.get_ref() {
             DeValue::Integer(integer) => Value::Integer(whole_number(integer.as_str(), integer.radix())),
@@ -176,7 +187,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The parser has checked the digits, so an integer that does not fit is one that is too large.
+/// Converts digits that the parser has checked: an integer that does not fit is one that is too large, and is clamped.
 fn whole_number(digits: &str, radix: u32) -> i128 {
     let limit = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
     i128::from_str_radix(digits, radix).unwrap_or(limit)
@@ -191,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_and_value_knows_its_line() {
+    fn every_key_and_value_has_the_line_it_stands_on() {
         let table = parse("t", "# head\r\na = 1\r\n\r\n[s]\r\nb = [\r\n2,\r\n]\r\n").table;
         let section = entry(&table, "s").unwrap();
         let Value::Table(inner) = &section.node.value else { panic!() };
@@ -209,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_key_keeps_the_rest_and_a_damaged_header_does_not() {
+    fn duplicate_key_keeps_other_entries_and_damaged_header_drops_them() {
         assert_eq!(parse("t", "a = 1\na = 2\nb = 3\n").table.len(), 2);
         assert!(parse("t", "[media\nb = 3\n").table.is_empty());
     }
 
     #[test]
-    fn integers_beyond_128_bits_stay_at_the_limit() {
+    fn integer_beyond_128_bits_is_clamped() {
         let node = parse_value(&Place::whole("t"), &"9".repeat(60)).unwrap();
         assert!(matches!(node.value, Value::Integer(i128::MAX)));
     }

@@ -1,44 +1,45 @@
-//! Constants in doubt: assumed where no source gives them, or fitted so that a published result comes out.
+//! Uncertain constants: assumed because no source gives them, or fitted so that a published result comes out.
 //!
-//! A preset or a drive lists them, each with the range in which its value may lie and the reason for both. Dependence on
-//! a constant is measured by moving it to the ends of its range, and intervals are drawn from the ranges.
+//! A preset or a drive lists them, each with the range of possible values and the reason for value and range.
+//! Sensitivity analysis sets a constant to the ends of its range; prediction intervals are drawn from the ranges.
 
 use super::section::{any, section};
 
 section! {
-    /// A constant in doubt.
-    pub struct Doubt ("fitted") {
-        /// The key with its section; a cost of a stage as `stack.stages.NAME.submit_ns`
+    /// An uncertain constant.
+    pub struct UncertainConstant ("fitted") {
+        /// Full name of the uncertain key; a cost of a stage is written `stack.stages.NAME.submit_ns`
         key => key: String = String::new(), any();
-        /// What it was fitted to, or why it is assumed so, and where the range comes from
+        /// Reason for the value: the result it was fitted to, or why it is assumed, and the source of the range
         why => why: String = String::new(), any();
-        /// Smallest value that it may have, in the key's unit
+        /// Smallest possible value of the constant, in the key's unit
         low => low: f64 = 0.0, any();
-        /// Largest; without a range (both 0) a tenth less and a tenth more than the value
+        /// Largest possible value of the constant, in the key's unit; if `low` and `high` are both 0, the range is the value plus and minus a tenth
         high => high: f64 = 0.0, any();
-        /// For a choice that is no number in a range: the other choice, as `--set` takes it
+        /// Alternative value, as `--set` takes it, of a constant that is a choice rather than a number in a range
         instead => instead: String = String::new(), any();
     }
 }
 
-/// Why a constant is in doubt.
+/// Reason why a constant is uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum UncertaintyCause {
+    /// No source gives the value.
     Assumed,
-    /// Chosen so that a published result comes out.
+    /// The value was chosen so that a published result comes out.
     Fitted,
 }
 
-/// Share of a value by which it is moved where its doubt has no range.
+/// Share of a value that its range extends to either side if no range is given.
 pub(crate) const SHARE_WITHOUT_RANGE: f64 = 0.1;
 
-impl Doubt {
-    /// Whether it is a number in a range, rather than a choice.
+impl UncertainConstant {
+    /// True if the constant is a number in a range, rather than a choice.
     pub fn is_range(&self) -> bool {
         self.instead.is_empty()
     }
 
-    /// Lowest and highest value, given the value in effect.
+    /// Lowest and highest possible value of the constant, given the value in effect.
     pub fn range(&self, value: f64) -> (f64, f64) {
         match (self.low, self.high) {
             (0.0, 0.0) => (value * (1.0 - SHARE_WITHOUT_RANGE), value * (1.0 + SHARE_WITHOUT_RANGE)),

@@ -1,39 +1,42 @@
-//! Engines: the ways in which a job's requests enter the host's software, as fio names them.
+//! I/O engines: system call interfaces through which a job's requests reach the host's software, named as in fio.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// A way in.
+/// I/O engine of a job, as fio's option `ioengine` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// One system call a request, which ends with it (read, preadv2).
+pub enum IoEngine {
+    /// Synchronous I/O: one system call for each request, which returns when the request is complete (read, preadv2).
     Sync,
-    /// `io_submit` and `io_getevents`.
+    /// Linux native asynchronous I/O: `io_submit` and `io_getevents`.
     Libaio,
-    /// Rings that application and kernel share.
+    /// io_uring: submission and completion rings that application and kernel share.
     IoUring,
-    /// The same, with commands of the device's own (passthrough): no block layer.
+    /// io_uring with pass-through commands (`IORING_OP_URING_CMD`), which bypass the block layer.
     IoUringCmd,
-    /// A driver in user space that looks for completions by itself.
+    /// SPDK: a driver in user space that polls for completions.
     Spdk,
 }
 
-/// What may be said of an engine: fio's options of these names.
+/// Options of an I/O engine, each named as fio's option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Switches {
-    /// The kernel looks for completions by itself.
+pub struct EngineOptions {
+    /// True if the kernel polls for completions instead of waiting for interrupts.
     pub hipri: bool,
-    /// A thread of the kernel takes requests from the ring.
+    /// True if a kernel thread takes requests from the submission ring, so that submitting needs no system call.
     pub sqthread_poll: bool,
+    /// True if buffers are registered with io_uring in advance.
     pub fixedbufs: bool,
+    /// True if files are registered with io_uring in advance.
     pub registerfiles: bool,
+    /// True if requests use the read and write operations without an I/O vector.
     pub nonvectored: bool,
 }
 
-/// Words that hold for a job.
+/// Condition words that are true for a job; a stage's `when` is compared with them.
 pub type Words = BTreeSet<&'static str>;
 
-/// Words that conditions of stages may use.
+/// All words that a stage's `when` may use.
 pub const WORDS: &[&str] = &[
     "sync",
     "libaio",
@@ -54,52 +57,55 @@ pub const WORDS: &[&str] = &[
     "mitigations",
 ];
 
-impl Engine {
-    pub const ALL: &[Engine] = &[Engine::Sync, Engine::Libaio, Engine::IoUring, Engine::IoUringCmd, Engine::Spdk];
+impl IoEngine {
+    /// All engines.
+    pub const ALL: &[IoEngine] =
+        &[IoEngine::Sync, IoEngine::Libaio, IoEngine::IoUring, IoEngine::IoUringCmd, IoEngine::Spdk];
 
-    /// Its name in stacks.
+    /// Name in drive files (`stack.engines`, `when`).
     pub fn name(self) -> &'static str {
         match self {
-            Engine::Sync => "sync",
-            Engine::Libaio => "libaio",
-            Engine::IoUring => "io_uring",
-            Engine::IoUringCmd => "io_uring_cmd",
-            Engine::Spdk => "spdk",
+            IoEngine::Sync => "sync",
+            IoEngine::Libaio => "libaio",
+            IoEngine::IoUring => "io_uring",
+            IoEngine::IoUringCmd => "io_uring_cmd",
+            IoEngine::Spdk => "spdk",
         }
     }
 
-    /// The engine of this name.
-    pub fn of_name(name: &str) -> Option<Engine> {
-        Engine::ALL.iter().copied().find(|engine| engine.name() == name)
+    /// Engine with this name in drive files.
+    pub fn of_name(name: &str) -> Option<IoEngine> {
+        IoEngine::ALL.iter().copied().find(|engine| engine.name() == name)
     }
 
-    /// The engine that fio's `ioengine` names, if it is one of these.
-    pub fn of_fio(name: &str) -> Option<Engine> {
+    /// Engine that fio's `ioengine` names, if it is one of these.
+    pub fn of_fio(name: &str) -> Option<IoEngine> {
         match name {
-            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Some(Engine::Sync),
-            "spdk_bdev" => Some(Engine::Spdk),
-            _ => Engine::of_name(name),
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Some(IoEngine::Sync),
+            "spdk_bdev" => Some(IoEngine::Spdk),
+            _ => IoEngine::of_name(name),
         }
     }
 
-    /// Whether it goes through the rings of io_uring.
+    /// True if requests go through the rings of io_uring.
     pub fn has_rings(self) -> bool {
-        matches!(self, Engine::IoUring | Engine::IoUringCmd)
+        matches!(self, IoEngine::IoUring | IoEngine::IoUringCmd)
     }
 
+    /// Condition words that are true for jobs with this engine.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {
-            Engine::Sync => &["sync"],
-            Engine::Libaio => &["libaio"],
-            Engine::IoUring => &["io_uring"],
-            Engine::IoUringCmd => &["io_uring", "io_uring_cmd"],
-            Engine::Spdk => &["spdk"],
+            IoEngine::Sync => &["sync"],
+            IoEngine::Libaio => &["libaio"],
+            IoEngine::IoUring => &["io_uring"],
+            IoEngine::IoUringCmd => &["io_uring", "io_uring_cmd"],
+            IoEngine::Spdk => &["spdk"],
         }
     }
 }
 
-impl Switches {
-    /// Each by the name of fio's option, and whether it is on.
+impl EngineOptions {
+    /// Name of each of fio's options, with true if it is on.
     pub fn named(self) -> [(&'static str, bool); 5] {
         [
             ("hipri", self.hipri),
@@ -110,12 +116,13 @@ impl Switches {
         ]
     }
 
+    /// Condition words that are true for jobs with these options: the names of those that are on.
     pub(crate) fn words(self) -> impl Iterator<Item = &'static str> {
         self.named().into_iter().filter_map(|(name, is_on)| is_on.then_some(name))
     }
 }
 
-/// Whether whoever uses an engine in this way looks for completions, rather than sleep until an interrupt.
-pub fn polls(engine: Engine, switches: Switches) -> bool {
-    engine == Engine::Spdk || switches.hipri
+/// True if a job with this engine and these options polls for completions rather than sleeping until an interrupt.
+pub fn polls(engine: IoEngine, switches: EngineOptions) -> bool {
+    engine == IoEngine::Spdk || switches.hipri
 }

@@ -1,4 +1,5 @@
-//! Keys of faults that are injected into a run. What is wrong with files is in [`super::refused`].
+//! Keys of faults that are injected into a run. Mistakes in drive files, which are something else, are in
+//! [`super::refused`].
 
 use serde_json::Value as Json;
 
@@ -7,75 +8,93 @@ use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
 section! {
-    /// A fault that is injected into a run: what it meets, and what happens then.
+    /// A fault rule: a fault that is injected into a run, with its trigger and its effect.
     pub struct Fault ("faults") {
-        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; to what a read finds `flip-bits` or `fail-chip`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; at an instant to the link `retrain` or `starve-credits`, and to the device `reset` or `remove`; at any moment `power-cut`
+        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
-        /// When a `power-cut` comes: at a `time`, after an `event` of the run, or when a `request` goes to the device
+        /// Trigger of a `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the device
         at => at: FaultMoment = FaultMoment::Time, any();
-        /// Requests that it meets: `read`, `write` or `any`
+        /// Requests that the rule matches: `read`, `write` or `any`
         operation => operation: FaultOperation = FaultOperation::Any, any();
-        /// First byte of the device that it is about
+        /// First byte of the address range on the device that the rule matches
         offset_bytes => offset_bytes: u64 = 0, any();
-        /// Bytes from there on, or 0 for all that follow
+        /// Length of the address range from `offset_bytes` on; 0: to the end of the device
         size_bytes => size_bytes: u64 = 0, any();
-        /// Thread whose requests it meets, counted from 1, or 0 for any
+        /// Thread whose requests the rule matches, counted from 1; 0: every thread
         thread => thread: u16 = 0, any();
-        /// The first of those it meets that it happens to, counted from 1; of a `power-cut` after an event, the number of that
+        /// Number of the first match that triggers the fault, counted from 1; for a `power-cut` after an `event`, the number of that event
         first => first: u64 = 1, 1..=1 << 40;
-        /// It happens to every so manyth from there on
+        /// Interval of matches: from `first` on, every n-th match triggers the fault
         every => every: u64 = 1, 1..=1 << 40;
-        /// How often it happens, or 0 for no limit
+        /// Largest number of times that the fault is triggered; 0: no limit
         times => times: u64 = 0, any();
-        /// Chance with which it then happens
+        /// Probability with which a match that is due triggers the fault
         probability => probability: f64 = 1.0, 0.0..=1.0;
-        /// Begin of the time in which it happens, or the instant at which it does
+        /// Start of the time in which the rule matches, or the instant of a fault that happens at an instant
         from_us => from: Span = ZERO, ZERO..=LONGEST;
-        /// End of that time, or 0 for none
+        /// End of the time in which the rule matches; 0: no end
         until_us => until: Span = ZERO, ZERO..=LONGEST;
-        /// For how long a `delay` keeps a request in the device, after what time a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
+        /// Delay of the effect: how long a `delay` keeps a request in the device, how much later a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
-        /// When the host gives a request up, or looks for completions of which no interrupt has told (nvme_core.io_timeout of Linux: 30 s)
+        /// Time after which the host gives up a request, or looks for completions without an interrupt (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
-        /// The bank that is slow or stuck, counted from 0 in the order in which stripes go round
+        /// Bank that is slow or stuck, counted from 0 in the order in which stripes are distributed
         bank => bank: u32 = 0, any();
-        /// How many times as long an access takes in a slow bank
+        /// Factor by which accesses to a slow bank take longer
         factor => factor: f64 = 1.0, 1.0..=1e6;
-        /// Bits of each sector of 512 bytes, and of what protects it, that a read finds flipped: 39 can be corrected
+        /// Number of bits that a read finds flipped in each sector of 512 bytes and its check bytes; up to 39 can be corrected
         bits => bits: u16 = 1, 1..=4608;
-        /// The chip of a sector that a read finds failed: 0 to 7 with data, 8 with what protects them
+        /// Chip of a sector that a read finds failed: 0 to 7 hold data, 8 holds check bytes
         chip => chip: u8 = 0, 0..=8;
-        /// Packets that are corrupted, or have to do without credits: those `to-host` or `to-device`
+        /// Direction of the packets that are corrupted or get no credits: `to-host` or `to-device`
         direction => direction: FaultDirection = FaultDirection::ToHost, any();
-        /// Lanes after a `retrain`, or 0 for as many as before
+        /// Number of lanes after a `retrain`; 0: unchanged
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
-        /// Generation, and so rate, after a `retrain`, or 0 for that before
+        /// PCI Express generation, and so data rate, after a `retrain`; 0: unchanged
         generation => generation: u8 = 0, 0..=6;
-        /// For how long the link is away for a `retrain`, no credits come back, or the device is away for a `reset` or, until it has begun again, for a `power-cut`
+        /// Duration of the outage: of the link for a `retrain`, of returned credits for `starve-credits`, of the device for a `reset`, or of the device until it has restarted for a `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
     }
 }
 
-/// What happens.
+/// Effect of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultAction {
+    /// The request fails with an error status.
     Error,
+    /// The device keeps the request for a further time.
     Delay,
+    /// The device never executes the request.
     Hang,
+    /// The request is executed, but its completion is never sent.
     DropCompletion,
+    /// The completion is sent a second time.
     RepeatCompletion,
+    /// Only part of a write reaches the memory.
     TornWrite,
+    /// A read finds flipped bits in each sector.
     FlipBits,
+    /// A read finds one chip of each sector failed.
     FailChip,
+    /// Accesses to one bank take longer.
     SlowBank,
+    /// One bank starts no access.
     StuckBank,
+    /// A packet arrives damaged and is replayed.
     CorruptPacket,
+    /// An interrupt message never arrives.
     LoseInterrupt,
+    /// An interrupt message arrives a second time.
     RepeatInterrupt,
+    /// The link goes down and comes back, possibly narrower or slower.
     Retrain,
+    /// No flow-control credits are returned for a time.
     StarveCredits,
+    /// The device is reset.
     Reset,
+    /// The device is removed from its slot.
     Remove,
+    /// The device loses power.
     PowerCut,
 }
 
@@ -102,55 +121,67 @@ names! {
     }
 }
 
-/// Requests that a fault meets.
+/// Requests that a fault rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOperation {
+    /// Reads and writes.
     Any,
+    /// Reads alone.
     Read,
+    /// Writes alone.
     Write,
 }
 
 names! { FaultOperation { "any" => Any, "read" => Read, "write" => Write } }
 
-/// Packets that a fault meets.
+/// Direction of the packets that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultDirection {
+    /// From the device to the host.
     ToHost,
+    /// From the host to the device.
     ToDevice,
 }
 
 names! { FaultDirection { "to-host" => ToHost, "to-device" => ToDevice } }
 
-/// When power fails.
+/// Trigger of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultMoment {
+    /// An instant of the run.
     Time,
+    /// An event of the run, by its number.
     Event,
+    /// A request being submitted to the device.
     Request,
 }
 
 names! { FaultMoment { "time" => Time, "event" => Event, "request" => Request } }
 
-/// What a fault is about.
+/// Kind of object or moment that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSubject {
+    /// A request.
     Request,
+    /// A bank of the memory.
     Bank,
+    /// A packet on the link.
     Packet,
+    /// An interrupt message.
     Interrupt,
-    /// It happens at an instant.
+    /// The link or the device, at an instant of the run.
     Instant,
-    /// It happens after an event of the run.
+    /// The device, after an event of the run.
     Event,
 }
 
 impl Fault {
-    /// The table that it is in a drive file: what says something of it.
+    /// Table of this fault for a drive file, with those keys alone that differ from their defaults.
     pub fn table(&self) -> serde_json::Map<String, Json> {
         self.said().into_iter().map(|(key, value)| (String::from(key), value)).collect()
     }
 
-    /// The keys that say something of it, with their values where these are not the usual ones, `action` first.
+    /// Keys of this fault whose values differ from their defaults, `action` first.
     pub(crate) fn said(&self) -> Vec<(&'static str, Json)> {
         let usual = Fault::default().values();
         let said = self.values().into_iter().zip(usual);
@@ -158,7 +189,7 @@ impl Fault {
         said.map(|(said, _)| said).collect()
     }
 
-    /// What it is about.
+    /// Kind of object or moment that this fault applies to.
     pub fn subject(&self) -> FaultSubject {
         match (self.action, self.at) {
             (FaultAction::PowerCut, FaultMoment::Event) => FaultSubject::Event,
@@ -167,7 +198,7 @@ impl Fault {
         }
     }
 
-    /// Whether a key says something of it.
+    /// True if a key has a meaning for this kind of fault.
     pub fn takes(&self, key: &str) -> bool {
         use FaultAction::*;
         let (action, subject) = (self.action, self.subject());
@@ -202,7 +233,7 @@ impl Fault {
 }
 
 impl FaultAction {
-    /// All of them, in the order of their description.
+    /// All effects, in the order of their description.
     pub const ALL: [FaultAction; 18] = [
         FaultAction::Error,
         FaultAction::Delay,
@@ -224,7 +255,8 @@ impl FaultAction {
         FaultAction::PowerCut,
     ];
 
-    /// What it happens to; a power cut to what [the fault](Fault::subject) says.
+    /// Kind of object or moment that this effect applies to. For a power cut, [`Fault::subject`] decides by its
+    /// trigger.
     fn subject(self) -> FaultSubject {
         use FaultAction::*;
         match self {
@@ -238,7 +270,7 @@ impl FaultAction {
         }
     }
 
-    /// The only requests that it can happen to, if it cannot to others.
+    /// Operation that this effect is limited to; `None` if it applies to any.
     pub fn operation(self) -> Option<FaultOperation> {
         match self {
             FaultAction::TornWrite => Some(FaultOperation::Write),
@@ -247,7 +279,7 @@ impl FaultAction {
         }
     }
 
-    /// Under which name it is counted.
+    /// Name of the counter of this effect in results.
     pub fn counter(self) -> &'static str {
         use FaultAction::*;
         match self {

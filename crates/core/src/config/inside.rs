@@ -1,86 +1,94 @@
-//! Keys of what lies between a drive's protocol and its memory: its processors, its write buffer, and the translation layer
-//! of flash.
+//! Keys of the parts between a drive's protocol and its memory: its processors, its write buffer, and the flash
+//! translation layer.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
 use crate::time::Span;
 
 section! {
-    /// The drive's own processors and its logic, between protocol and memory.
+    /// The drive's own processors and hardwired logic, between protocol and memory.
     pub struct Controller ("controller") {
-        /// Processors that take commands in turn
+        /// Number of the drive's processor cores, which take commands in turn
         cores => cores: u16 = 1, 1..=1024;
-        /// Time of one of them for a read
+        /// Processor time that one of the drive's cores spends on a read command
         read_core_ns => read_core: Span = ZERO, ZERO..=LONGEST;
-        /// Time of one of them for a write
+        /// Processor time that one of the drive's cores spends on a write command
         write_core_ns => write_core: Span = ZERO, ZERO..=LONGEST;
-        /// What else a read takes there, in logic that works on many commands at a time
+        /// Latency that the drive's hardwired logic adds to a read; many commands pass it at a time
         read_pipeline_ns => read_pipeline: Span = ZERO, ZERO..=LONGEST;
-        /// What else a write takes there, likewise
+        /// Latency that the drive's hardwired logic adds to a write; many commands pass it at a time
         write_pipeline_ns => write_pipeline: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
 section! {
-    /// Buffers: that in front of flash, for writes until they are in the cells and for reads ahead; and whether those of any memory outlive power.
+    /// The drive's buffer: a write buffer and read-ahead cache in front of flash, and whether buffered writes to any memory survive a power loss.
     pub struct Buffer ("buffer") {
-        /// What of it writes may take; a write that finds no room waits for a program to end
+        /// Capacity of the write buffer in front of flash; a write that finds no room waits until a program operation ends
         capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32;
-        /// What a write takes, however long it is
+        /// Time of the write buffer for each write command, whatever its length
         command_ns => command: Span = ZERO, ZERO..=LONGEST;
-        /// What each 4 KiB of it take of the buffer's memory
+        /// Time of the write buffer's memory for each 4 KiB of a write
         page_ns => page: Span = ZERO, ZERO..=LONGEST;
-        /// Whether what is acknowledged from buffers outlives power, so that a flush need not wait for the cells
+        /// True if acknowledged writes in the drive's buffers survive a power loss, so that a flush need not wait for the memory cells
         power_loss_protection => power_loss_protection: bool = true, any();
-        /// How far reads are fetched ahead that follow each other's addresses, or 0 for not at all
+        /// Number of KiB that the drive reads ahead of sequential reads; 0: no read-ahead
         read_ahead_kib => read_ahead_kib: u32 = 0, 0..=1 << 20;
     }
 }
 
 section! {
-    /// The translation layer: where writes go in flash, and how blocks become free again.
+    /// The flash translation layer: where writes go in flash, and how blocks become free again.
     pub struct Translation ("translation") {
-        /// `page` for units that go anywhere, `none` for addresses that stay in their places
+        /// Mapping of logical addresses to flash: `page` (each unit of `unit_bytes` is mapped anywhere by a table) or `none` (every address has a fixed place)
         mapping => mapping: Mapping = Mapping::None, any();
-        /// Bytes that are mapped together
+        /// Size of the unit that one entry of the mapping table maps
         unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
-        /// Spare capacity as a share of the user's
+        /// Over-provisioning: flash beyond the user capacity, as a share of the user capacity
         over_provisioning => over_provisioning: f64 = 0.07, 0.0..=10.0;
-        /// Which block is cleaned next: `greedy` (with the fewest valid units), `fifo` (the oldest) or `d-choices` (the emptiest of some)
+        /// Garbage collection's choice of the victim block: `greedy` (fewest valid units), `fifo` (oldest) or `d-choices` (fewest valid units of `choices` random blocks)
         cleaning => cleaning: Cleaning = Cleaning::Greedy, any();
-        /// Blocks from which `d-choices` takes the emptiest
+        /// Number of random blocks among which the victim policy `d-choices` picks the one with the fewest valid units
         choices => choices: u32 = 10, 1..=1024;
-        /// Erases that a block may lag behind before it is cleaned however full, so that all wear alike; 0 for any number
+        /// Wear levelling: largest number of erases by which a block may lag behind the most worn one before it is collected however many units are valid; 0: no limit
         wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
-        /// What is on the drive at first: `none`, `sequential` (each unit once, in order) or `random` (the steady state of random overwrites)
+        /// State of the drive at the start of a run: `none` (empty), `sequential` (each unit written once, in order) or `random` (steady state of random overwrites)
         precondition => precondition: Precondition = Precondition::None, any();
     }
 }
 
-/// How addresses find their places.
+/// Mapping of logical addresses to places in flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
+    /// Every address has a fixed place.
     None,
+    /// A table maps each unit anywhere.
     Page,
 }
 
 names! { Mapping { "none" => None, "page" => Page } }
 
-/// Which block is cleaned next.
+/// Policy by which garbage collection chooses its victim block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleaning {
+    /// The block with the fewest valid units.
     Greedy,
+    /// The block that was written longest ago.
     Fifo,
+    /// The block with the fewest valid units among some random ones.
     DChoices,
 }
 
 names! { Cleaning { "greedy" => Greedy, "fifo" => Fifo, "d-choices" => DChoices } }
 
-/// What is on a drive at first.
+/// State of a drive at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
+    /// Empty.
     None,
+    /// Every unit written once, in the order of addresses.
     Sequential,
+    /// Steady state of random overwrites.
     Random,
 }
 

@@ -1,4 +1,4 @@
-//! Keys that hold a list of tables.
+//! Keys whose value is a list of tables, such as `stack.stages` and `faults`.
 
 use serde_json::{Value as Json, json};
 
@@ -29,7 +29,7 @@ impl<T: Section + Default> KeyType for Vec<T> {
     }
 }
 
-/// Read a section that stands as one item of a list; its problems join `problems`.
+/// Reads one item of a list of tables; its problems are added to `problems`.
 pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
     let mut item = T::default();
     let Value::Table(table) = &node.value else {

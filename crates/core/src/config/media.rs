@@ -1,91 +1,91 @@
-//! Keys of the memory.
+//! Keys of the drive's memory medium.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
 use crate::time::Span;
 
 section! {
-    /// The memory behind the controller.
+    /// The memory medium behind the drive's controller.
     pub struct Media ("media") {
-        /// Cell technology: `pcm`, `dram`, `nand`, or `disk` for magnetic disks, whose arms are banks
+        /// Technology of the memory cells: `pcm`, `dram`, `nand`, or `disk` for magnetic disks, each of whose arms is a bank
         technology => technology: Technology = Technology::Pcm, any();
-        /// User capacity
+        /// Capacity of the drive for user data
         capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
-        /// Independent channels
+        /// Number of independent memory channels
         channels => channels: u16 = 1, 1..=1024;
-        /// Banks on each channel, which share its bus
+        /// Number of banks on each channel, which share the channel's bus
         banks_per_channel => banks_per_channel: u16 = 4, 1..=1024;
-        /// Consecutive bytes that one bank holds before the next channel's turn
+        /// Stripe: number of consecutive bytes in one bank before the next channel's turn
         stripe_bytes => stripe_bytes: u32 = 4096, 8..=1 << 26;
-        /// Array read: cells into the row buffer
+        /// Time of an array read: from the memory cells into the row buffer
         read_ns => read: Span = ns(110), ZERO..=LONGEST;
-        /// Bus commands and row overhead of one access
+        /// Time of the bus commands and row overhead of one access to a bank
         command_ns => command: Span = ns(194), ZERO..=LONGEST;
         /// Transfer rate of one channel's bus
         bus_bytes_per_ns => bus_bytes_per_ns: f64 = 2.0, 1e-6..=1e9;
-        /// Array write of one program unit
+        /// Time of an array write of one program unit (`program_bytes`)
         program_ns => program: Span = us(120), ZERO..=LONGEST;
-        /// Bytes that one array write programs in a bank at once
+        /// Program unit: number of bytes that one array write programs in a bank at once
         program_bytes => program_bytes: u32 = 4096, 1..=1 << 26;
-        /// When a write is reported done: `early` (data in a buffer: the controller's, or the row buffers) or `late` (cells programmed)
+        /// Time at which a write is acknowledged: `early` (its data is in a buffer: the controller's, or the row buffers) or `late` (its cells are programmed)
         acknowledge => acknowledge: Acknowledge = Acknowledge::Late, any();
-        /// Bytes of a stripe in each chip of a bank, moved in one access; 0 where the chips of a bank act as one
+        /// Number of bytes of a stripe in each chip of a bank, moved in one access; 0: the chips of a bank act as one
         chip_bytes => chip_bytes: u32 = 0, 0..=1 << 20;
-        /// Chips of a stripe beside those of the data, for error correction and metadata
+        /// Number of chips of a stripe beyond those for data, which hold error correction codes and metadata
         spare_chips => spare_chips: u8 = 0, 0..=64;
-        /// Buses of each channel, over which the chips of a stripe are dealt; `bus_bytes_per_ns` is the rate of each
+        /// Number of buses of each channel, over which the chips of a stripe are distributed; `bus_bytes_per_ns` is the rate of each bus
         buses_per_channel => buses_per_channel: u8 = 1, 1..=64;
-        /// Bits that a bus moves in one clock, which gives the length of a clock
+        /// Number of bits that a bus moves in one clock cycle, from which the length of a cycle follows
         bus_bits_per_clock => bus_bits_per_clock: u16 = 8, 1..=1024;
-        /// Clocks of command and address before the data of each chip
+        /// Number of bus clock cycles of command and address before the data of each chip
         command_clocks => command_clocks: u16 = 0, 0..=1024;
-        /// Clocks between address and data of each chip's read; `read_ns` passes within them as far as they reach
+        /// Number of bus clock cycles between address and data of each chip's read; `read_ns` overlaps with them
         dummy_clocks => dummy_clocks: u16 = 0, 0..=1024;
-        /// Pulse that makes a cell a zero, or 0 if unknown
+        /// Duration of the pulse that programs a cell to zero (RESET); 0: unknown
         reset_ns => reset: Span = ZERO, ZERO..=LONGEST;
-        /// Pulse that makes a cell a one, or 0 if unknown
+        /// Duration of the pulse that programs a cell to one (SET); 0: unknown
         set_ns => set: Span = ZERO, ZERO..=LONGEST;
-        /// Cells of a chip that get the same pulse at once: what its supply can drive
+        /// Number of cells of a chip that receive the same pulse at once, which the chip's supply current limits
         program_group_cells => program_group_cells: u32 = 1, 1..=1 << 30;
-        /// Data of writes: `typical` (takes `program_ns`), `zeros`, `ones` or `random`
+        /// Data that writes carry, where programming time depends on it: `typical` (takes `program_ns`), `zeros`, `ones` or `random`
         data_pattern => data_pattern: DataPattern = DataPattern::Typical, any();
-        /// Whether a write reads first and programs only the cells that differ
+        /// True if a write reads the old data first and programs only the cells that differ (data-comparison write)
         write_difference => write_difference: bool = false, any();
-        /// Share of the cells of a write that differ from what they hold
+        /// Share of a write's cells whose new value differs from the stored one
         difference_ratio => difference_ratio: f64 = 0.5, 0.0..=1.0;
-        /// Time to check and correct the data of a read, after its transfer
+        /// Time to check and correct the data of a read by its error correction code, after its transfer
         ecc_decode_ns => ecc_decode: Span = ZERO, ZERO..=LONGEST;
-        /// Time from one pause of the whole memory for housekeeping to the next, or 0 for none
+        /// Time from one housekeeping pause of the whole memory to the next; 0: no pauses
         housekeeping_interval_us => housekeeping_interval: Span = ZERO, ZERO..=LONGEST;
-        /// Length of such a pause, in which no access starts
+        /// Duration of a housekeeping pause, in which no access starts
         housekeeping_us => housekeeping: Span = ZERO, ZERO..=LONGEST;
         /// Wear levelling within each bank: `none`, `start-gap` or `randomised-start-gap` (Qureshi et al., MICRO 2009)
         wear_levelling => wear_levelling: WearLevelling = WearLevelling::None, any();
-        /// Line that wear levelling moves and endurance is counted for; 0 for a whole stripe
+        /// Size of the line that wear levelling moves and whose writes endurance counts; 0: a whole stripe
         wear_line_bytes => wear_line_bytes: u32 = 0, 0..=1 << 26;
-        /// Regions of a bank that each have a spare line and move their gap on their own
+        /// Number of regions of a bank for start-gap wear levelling; each has a spare line and moves its gap on its own
         wear_regions_per_bank => wear_regions_per_bank: u32 = 1, 1..=1 << 16;
-        /// Writes to a region after which its gap moves by a line
+        /// Number of writes to a region after which start-gap wear levelling moves its gap by one line
         gap_write_interval => gap_write_interval: u32 = 100, 1..=1 << 30;
-        /// Writes that a line endures, or 0 for no limit
+        /// Number of writes that a line endures; 0: no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
-        /// Flash: planes of a bank, which program and erase together, each with a page of a stripe
+        /// Flash: number of planes of a bank (die), which program and erase together; each holds one page of a stripe
         planes => planes: u8 = 1, 1..=16;
-        /// Flash: whether planes read different pages at a time
+        /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
         plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any();
-        /// Flash: pages of a block in one plane
+        /// Flash: number of pages of a block in one plane
         block_pages => block_pages: u32 = 256, 1..=1 << 20;
-        /// Flash of two and three bits a cell: array read of a page in the second of them, or 0 if as `read_ns`
+        /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
         read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST;
-        /// Flash of three bits a cell: array read of a page in the third of them, or 0 if as `read_ns`
+        /// Flash with three bits a cell: time of an array read of the page in a cell's third bit; 0: as `read_ns`
         read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST;
-        /// Flash: erasing a block of all planes of a bank
+        /// Flash: time to erase a block in all planes of a bank
         erase_ns => erase: Span = ZERO, ZERO..=LONGEST;
-        /// Flash: time to suspend a program or an erase for a read, or 0 if reads wait for its end
+        /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
         suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST;
-        /// Energy of a bit that is read, cells and row buffer, or 0 if unknown
+        /// Energy to read one bit, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
-        /// Energy of a bit that is written, likewise
+        /// Energy to write one bit, in picojoules, cells and row buffer together; 0: unknown
         write_pj_per_bit => write_pj_per_bit: f64 = 0.0, 0.0..=1e9;
     }
 }
@@ -97,51 +97,66 @@ impl Media {
     }
 }
 
-/// Cell technology.
+/// Technology of the memory cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Technology {
+    /// Phase-change memory.
     Pcm,
+    /// Dynamic RAM.
     Dram,
+    /// NAND flash.
     Nand,
+    /// Magnetic disks, each of whose arms is a bank.
     Disk,
 }
 
 names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
 
-/// What planes of a bank read at a time.
+/// Pages that the planes of a flash bank can read at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaneReads {
+    /// Only the same page number in all planes.
     Together,
+    /// Another page in each plane.
     Independent,
 }
 
 names! { PlaneReads { "together" => Together, "independent" => Independent } }
 
-/// When a write is acknowledged.
+/// Time at which a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
+    /// As soon as its data is in a buffer.
     Early,
+    /// When its cells are programmed.
     Late,
 }
 
 names! { Acknowledge { "early" => Early, "late" => Late } }
 
-/// What writes hold, as far as the time to program it depends on that.
+/// Data that writes carry, as far as programming time depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPattern {
+    /// Data that takes `program_ns`.
     Typical,
+    /// Zero bits alone.
     Zeros,
+    /// One bits alone.
     Ones,
+    /// Random bits.
     Random,
 }
 
 names! { DataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
 
-/// How writes are spread over lines.
+/// Method by which writes are spread over the lines of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WearLevelling {
+    /// Every line stays in its place.
     None,
+    /// Start-gap: a spare line moves through the region (Qureshi et al., MICRO 2009).
     StartGap,
+    /// Start-gap behind a random permutation of the lines.
     RandomisedStartGap,
 }
 

@@ -1,8 +1,10 @@
-//! Descriptions as plain values: a struct for each section of a drive file, with its keys, defaults and bounds.
+//! A drive's description as plain values: one struct for each section of a drive file, with its keys, defaults and
+//! bounds.
 //!
-//! A key is one line of a `section!`. Its last word is its unit; fields of type [`Span`](crate::time::Span) drop it
-//! (`one_way_ns` is read into `one_way`). Reading files, and what holds between keys, is [`crate::drive_file`]'s; a
-//! description that it returns keeps every bound given here, so the models trust it.
+//! A key is one line of a `section!`. The last word of a key's name is its unit; a struct field of type
+//! [`Span`](crate::time::Span) drops that word (`one_way_ns` is read into `one_way`). [`crate::drive_file`] reads the
+//! files and checks the conditions between keys. Every description that it returns keeps the bounds given here, so the
+//! models do not check them again.
 
 mod dma;
 pub(crate) mod document;
@@ -26,8 +28,8 @@ mod switch;
 pub(crate) mod value;
 
 pub use dma::Dma;
-pub use doubt::{Cause, Doubt};
-pub use engine::{Engine, Switches};
+pub use doubt::{UncertainConstant, UncertaintyCause};
+pub use engine::{EngineOptions, IoEngine};
 pub use fault::{Fault, FaultAction, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
 pub use host::{Host, IdleState, Wait};
 pub use inside::{Buffer, Cleaning, Controller, Mapping, Precondition, Translation};
@@ -36,5 +38,5 @@ pub use media::{Acknowledge, DataPattern, Media, PlaneReads, Technology, WearLev
 pub use peer::{Peer, PeerHolds};
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
-pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, Stage, column_of};
+pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, StackStage, column_of};
 pub use switch::Switch;

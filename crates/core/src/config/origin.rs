@@ -1,46 +1,52 @@
-//! Where the value of each key comes from.
+//! Record of the text from which the value of each key comes: default, preset, drive file or command line.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-/// The kind of text that gave a key its value.
+/// Kind of text that gave a key its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
+    /// The default of the schema.
     Default,
-    /// The preset of its section.
+    /// The preset of the key's section.
     Preset,
-    /// The drive from which the file starts.
+    /// A drive from which the file starts (`preset` above all sections).
     Base,
+    /// The drive file itself.
     File,
+    /// An override, `--set` on the command line.
     Set,
 }
 
-/// The origin of every key, and the presets in use.
+/// Origin of every key of a drive, and the presets in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
-    /// By full name; keys at their default are missing.
+    /// Origin by full name of the key; keys at their default are missing.
     pub origins: BTreeMap<String, Origin>,
-    /// Preset of each section that has one.
+    /// Preset of each section that has one, by section.
     pub presets: BTreeMap<&'static str, String>,
     /// Drives from which the file starts, nearest first: names of shipped ones, paths of others.
     pub bases: Vec<String>,
-    /// What presets have put other values in the place of.
-    pub replaced: Vec<Replaced>,
+    /// Values that presets have replaced.
+    pub replaced: Vec<ReplacedValue>,
 }
 
-/// A value that a drive gave beside its preset, until another preset took the section over.
+/// A value that a drive set beside its preset, until another preset replaced the whole section.
 #[derive(Clone, Debug)]
-pub(crate) struct Replaced {
+pub(crate) struct ReplacedValue {
+    /// Section of the key.
     pub section: &'static str,
+    /// Name of the key within its section.
     pub key: &'static str,
-    /// In the key's unit.
+    /// ReplacedValue value, in the key's unit.
     pub value: Json,
-    /// Whether the other preset was named on the command line.
+    /// True if the preset that replaced it was named by an override.
     pub is_set: bool,
 }
 
 impl Origin {
+    /// Word for this origin in the table of `phaselink check`.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Origin::Default => "default",
@@ -53,7 +59,7 @@ impl Origin {
 }
 
 impl Sources {
-    /// The origin of a key, given with its section.
+    /// Origin of the key with this full name.
     pub(crate) fn of(&self, key: &str) -> Origin {
         self.origins.get(key).copied().unwrap_or(Origin::Default)
     }

@@ -1,4 +1,4 @@
-//! Keys of a device beside the drives, whose memory they reach without the host's.
+//! Keys of a peer device at the drives' switch, whose memory the drives reach without going through the host's.
 
 use crate::config::Link;
 use crate::config::section::{any, names, section};
@@ -6,40 +6,44 @@ use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::time::Span;
 
 section! {
-    /// Another device at the switch, as a GPU, whose memory the drives reach without passing the host's. By default there is none.
+    /// Another device at the switch, such as a GPU, whose memory the drives access peer-to-peer instead of host memory. By default there is none.
     pub struct Peer ("peer") {
-        /// What lies in its memory instead of the host's: `nothing` (there is no such device), user `data`, or `all`, queues too: then it asks by itself, and [host] and [stack] are its threads and what they do
+        /// Contents of the peer's memory that would otherwise be in host memory: `nothing` (there is no peer), `data` (user data), or `all` (user data and queues: the peer then submits requests itself, and [host] and [stack] describe its threads and their software)
         holds => holds: PeerHolds = PeerHolds::Nothing, any();
-        /// Generation of its link to the switch, as link.generation
+        /// PCI Express generation of the peer's link to the switch, with the values of link.generation
         link_generation => generation: u8 = 5, 1..=6;
-        /// Lanes of that link
+        /// Number of lanes of the peer's link to the switch
         link_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
-        /// Payload of the packets that a drive writes to it, or 0 for link.max_payload_bytes
+        /// Largest payload of a packet that a drive writes to the peer; 0 for link.max_payload_bytes
         payload_bytes => payload_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Read of its memory (assumed: most of what a load of its own takes)
+        /// Time of a read of the peer's memory by a drive (assumed: most of the time of a load by the peer itself)
         memory_read_ns => read: Span = ns(400), ZERO..=LONGEST;
-        /// Time from a write's arrival to its data being in its memory (assumed: as the host's)
+        /// Time from a drive's write arriving at the peer to its data being in the peer's memory (assumed: as for host memory)
         memory_write_ns => write: Span = ns(20), ZERO..=LONGEST;
     }
 }
 
-/// What lies in the memory of a peer.
+/// Contents of a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerHolds {
+    /// There is no peer.
     Nothing,
+    /// User data, while queues are in host memory.
     Data,
+    /// User data and queues.
     All,
 }
 
 names! { PeerHolds { "nothing" => Nothing, "data" => Data, "all" => All } }
 
 impl Peer {
-    /// Whether there is one.
+    /// True if there is a peer.
     pub fn is_there(&self) -> bool {
         self.holds != PeerHolds::Nothing
     }
 
-    /// Whether what a packet carries comes from its memory or goes there: user data, or anything else.
+    /// True if a packet's payload comes from the peer's memory or goes there. `user_data` says whether the payload is
+    /// user data or anything else, such as queue entries.
     pub fn has(&self, user_data: bool) -> bool {
         match self.holds {
             PeerHolds::Nothing => false,
@@ -48,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// Its link, where the drives have such links: what is not its own is as theirs.
+    /// Link from the peer to the switch: generation and lanes of its own, every other property as the drives' `link`.
     pub fn port(&self, link: &Link) -> Link {
         Link { generation: self.generation, lanes: self.lanes, lane_bytes_per_ns: 0.0, ..link.clone() }
     }

@@ -1,25 +1,25 @@
-//! Keys of the server's power.
+//! Keys of the server's electric power.
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
 section! {
-    /// Server power against core clock and activity.
+    /// Electric power of the server as a function of core clock and activity.
     pub struct Power ("power") {
-        /// The idle server, its package asleep
+        /// Power of the idle server while its processor package sleeps
         idle_w => idle_w: f64 = 100.0, 0.0..=1e5;
-        /// What the package adds when a device's reads keep it awake
+        /// Extra power of the processor package while a device's reads of host memory keep it awake
         package_awake_w => package_awake_w: f64 = 6.0, 0.0..=1e4;
-        /// Pause between a device's reads after which the package falls asleep
+        /// Time without a device's read of host memory after which the processor package sleeps
         package_sleep_us => package_sleep: Span = us(100), ZERO..=LONGEST;
-        /// One busy core with its share of cache and ring, at `nominal_ghz`
+        /// Power of one busy core with its share of cache and interconnect, at `host.nominal_ghz`
         core_w => core_w: f64 = 25.0, 0.0..=1e4;
-        /// Lowest core voltage, reached at `volts_min_ghz` and held below it
+        /// Lowest core voltage, which holds at `volts_min_ghz` and below
         volts_min => volts_min: f64 = 0.8, 0.1..=3.0;
-        /// Core voltage at `nominal_ghz`
+        /// Core voltage at `host.nominal_ghz`
         volts_max => volts_max: f64 = 1.2, 0.1..=3.0;
-        /// Clock up to which the lowest voltage suffices
+        /// Highest clock at which the lowest core voltage suffices
         volts_min_ghz => volts_min_ghz: f64 = 1.2, 0.1..=10.0;
     }
 }

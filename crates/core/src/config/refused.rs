@@ -1,4 +1,5 @@
-//! What to tell of an entry that a section did not take.
+//! Error messages for an entry that a section refused: what was found, what is allowed, and which key was probably
+//! meant.
 
 use super::document::{Entry, Place};
 use super::section::{Section, full_name};
@@ -6,7 +7,8 @@ use super::value::{KeyFault, stem};
 use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
-/// What to tell of an entry that `section` did not take; `all` sections are searched for the key that was meant.
+/// Problems to report for an entry that `section` refused. If the key is unknown, `all` sections are searched for the
+/// key that was probably meant.
 pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
     let key = full_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
@@ -21,14 +23,15 @@ pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section,
     }
 }
 
+/// Values that a key of a section allows, in words.
 fn allowed(section: &dyn Section, key: &str) -> String {
     let key = section.keys().into_iter().find(|known| known.name == key);
     key.map_or(String::new(), |key| key.allowed)
 }
 
-/// The problem of a key that `here` does not have, with the key that was meant: the same with another unit, or one that
-/// is spelt more like it (`lanes` rather than `lane_bytes_per_ns` for `lane`), the same in another section, or the one
-/// spelt most like it.
+/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order:
+/// a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
+/// `lane_bytes_per_ns` for `lane`); a key of that name in another section; the key with the most similar spelling.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
@@ -45,17 +48,18 @@ pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section
     entry.place.problem(found + &question(meant.as_deref()), allowed)
 }
 
+/// Names of all keys of a section.
 fn names(section: &dyn Section) -> Vec<&'static str> {
     section.keys().iter().map(|key| key.name).collect()
 }
 
-/// The key that differs in its unit alone, or lacks one.
+/// Finds the name that equals `word` without regard to units.
 fn same_stem(word: &str, names: &[&'static str]) -> Option<&'static str> {
     let same = |name: &&&str| stem(name) == stem(word) || stem(name) == word;
     names.iter().find(same).copied()
 }
 
-/// The other sections that have this key, in this unit or another.
+/// Finds this key in other sections, with this unit or another, and says where it is.
 fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let names = names(*section);
@@ -68,6 +72,7 @@ fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<
     if meant.is_empty() { None } else { Some(meant.join(" or ")) }
 }
 
+/// Finds a key of similar spelling in any section, and says where it is.
 fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
     let find = |section: &&dyn Section| {
         let name = nearest_above(LIKENESS_AMONG_MANY_MIN, &entry.key, names(*section))?;
@@ -76,7 +81,7 @@ fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
     all.iter().find_map(find)
 }
 
-/// A key of another section, spelt as it would stand in a file or after `--set`.
+/// Name of a key of another section, spelt as in a drive file or, for a text without lines, as after `--set`.
 fn in_section(place: &Place, path: &str, key: &str) -> String {
     match (path, place.line) {
         ("", _) => format!("{key} above all sections"),

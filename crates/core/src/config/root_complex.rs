@@ -1,57 +1,63 @@
-//! Keys of the root complex and the memory behind it.
+//! Keys of the root complex and the host memory behind it.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::time::Span;
 
 section! {
-    /// The root complex and the memory behind it, as the device sees them.
+    /// The root complex and the host memory behind it, as the device sees them.
     pub struct RootComplex ("root_complex") {
-        /// Where the device's reads of rings and commands hit: `cache` (the last-level cache), `core` (lines that a core holds modified in a cache of its own), `dram`, or the same of another socket with `remote-` before it
+        /// Place in which the device's reads find queues and commands: `cache` (the last-level cache), `core` (lines that a core holds modified in a private cache), `dram`, or one of these in another socket with `remote-` before it
         placement => placement: Placement = Placement::Cache, any();
-        /// The same for user data: the buffers that applications have filled for writes, and where those of reads lie
+        /// Place in which the device's reads find the user data of writes, and where the buffers of reads are: a value as for `placement`
         data_placement => data_placement: Placement = Placement::Cache, any();
-        /// Read of a line that the last-level cache holds
+        /// Time of a device's read of a cache line that the last-level cache holds
         cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
-        /// Read of a line that a core holds modified in a cache of its own, or 0 for as long as from DRAM
+        /// Time of a device's read of a cache line that a core holds modified in a private cache; 0: as `dram_read_ns`
         core_read_ns => core_read: Span = ZERO, ZERO..=LONGEST;
-        /// Read of a line from DRAM
+        /// Time of a device's read of a cache line from DRAM
         dram_read_ns => dram_read: Span = ns(160), ZERO..=LONGEST;
-        /// What a remote socket adds to a read or write
+        /// Extra time of a device's read or write of memory at another socket
         remote_ns => remote: Span = ns(100), ZERO..=LONGEST;
-        /// Time from a posted write's arrival to its data being visible to the cores
+        /// Time from the arrival of a device's posted write to its data being visible to the cores
         write_ns => write: Span = ns(20), ZERO..=LONGEST;
-        /// Time for which a posted write occupies the ingress, and with it its credits
+        /// Time for which a posted write occupies the root complex's input and its flow-control credits
         write_accept_ns => write_accept: Span = ns(4), ZERO..=LONGEST;
-        /// Whether device addresses are translated by an IOMMU
+        /// True if an IOMMU translates the addresses that the device uses
         iommu => iommu: bool = false, any();
-        /// Translations that the IOMMU's cache holds (measured: about 64; Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018)
+        /// Number of translations that the IOMMU's cache (IOTLB) holds (measured: about 64; Neugebauer et al., "Understanding PCIe performance for end host networking", SIGCOMM 2018)
         iommu_entries => iommu_entries: u16 = 64, 1..=4096;
-        /// Page of a translation: 4 KiB, or 2 MiB where buffers are mapped once and whole
+        /// Page size of an IOMMU translation: 4 KiB, or 2 MiB if buffers are mapped once and as a whole
         iommu_page_kib => iommu_page_kib: u32 = 4, [4, 2048];
-        /// Walk of the page table for a page that the cache does not hold (measured: 269 ns, same source)
+        /// Time of the IOMMU's page table walk for a page that its cache does not hold (measured: 269 ns, same source as `iommu_entries`)
         iommu_walk_ns => iommu_walk: Span = ns(269), ZERO..=LONGEST;
-        /// Walks that go on at a time (derived from the same source: 19.2 M misses a second are one in 52 ns, 269 / 52)
+        /// Number of page table walks that the IOMMU does at a time (derived from the source of `iommu_entries`: 19.2 M misses a second are one in 52 ns, 269 / 52)
         iommu_walks => iommu_walks: u8 = 5, 1..=255;
-        /// Time from one refresh of a rank of DRAM to the next, or 0 for none
+        /// Time from one refresh of a DRAM rank of the host to the next; 0: no refresh
         refresh_interval_ns => refresh_interval: Span = ZERO, ZERO..=LONGEST;
-        /// Length of a refresh, which the device's reads from DRAM wait for
+        /// Duration of a DRAM refresh of the host, for which the device's reads from DRAM wait
         refresh_ns => refresh: Span = ZERO, ZERO..=LONGEST;
-        /// Share of posted packets whose write into memory is held up
+        /// Share of the device's posted packets whose write into host memory is delayed by `late_write_ns`
         late_write_ratio => late_write_ratio: f64 = 0.0, 0.0..=1.0;
-        /// For how long such a write is held up
+        /// Delay of the posted packets that `late_write_ratio` selects
         late_write_ns => late_write: Span = ns(300), ZERO..=LONGEST;
     }
 }
 
-/// Where the device's reads of host memory are served.
+/// Place in which the device's reads of host memory find the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
+    /// Last-level cache of the device's own socket.
     Cache,
+    /// Modified line in the private cache of a core of the device's own socket.
     Core,
+    /// DRAM of the device's own socket.
     Dram,
+    /// Last-level cache of another socket.
     RemoteCache,
+    /// Modified line in the private cache of a core of another socket.
     RemoteCore,
+    /// DRAM of another socket.
     RemoteDram,
 }
 
@@ -67,7 +73,8 @@ names! {
 }
 
 impl Placement {
-    /// The same on the socket at which the device is, or on another.
+    /// Returns this kind of place (cache, core or DRAM) on another socket if `is_remote`, else on the device's own
+    /// socket.
     pub fn on_socket(self, is_remote: bool) -> Placement {
         match (self, is_remote) {
             (Placement::Cache | Placement::RemoteCache, false) => Placement::Cache,
@@ -79,7 +86,7 @@ impl Placement {
         }
     }
 
-    /// Whether it is another socket's.
+    /// True if the place belongs to another socket than the device's.
     pub fn is_remote(self) -> bool {
         self == self.on_socket(true)
     }

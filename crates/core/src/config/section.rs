@@ -1,37 +1,40 @@
-//! One declaration per section of a drive file: the struct, its defaults, its reader and its explanation.
+//! One declaration for each section of a drive file: struct, defaults, reader and explanation.
 //!
-//! `section!` turns a list of keys into a plain struct with public fields, and into [`Section`], through
-//! which the reader, `phaselink check` and the results see all sections alike.
+//! `section!` turns a list of keys into a plain struct with public fields, and implements [`Section`] for it. Through
+//! that trait the reader, `phaselink check` and the results handle all sections alike.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::document::Node;
 use super::value::KeyFault;
 
-/// A key and what is to be said of it.
-pub(crate) struct Key {
+/// Description of one key: name, meaning, default and allowed values.
+pub(crate) struct KeyDescription {
+    /// Name as it stands in a drive file, unit included: `read_ns`.
     pub name: &'static str,
-    /// Meaning.
+    /// Meaning, as `phaselink describe` and docs/keys.md print it.
     pub about: &'static str,
+    /// Default value in the key's unit.
     pub default: Json,
-    /// Type and bounds, in the key's unit.
+    /// Type and bounds in the key's unit, in words.
     pub allowed: String,
-    /// The same as a JSON Schema, made when it is asked for.
+    /// Makes the JSON Schema of the key's type and bounds; called only when a schema is printed.
     pub schema: fn() -> Json,
 }
 
-/// A group of keys: a table in drive files.
+/// A group of keys, which is a table in a drive file.
 pub(crate) trait Section {
-    /// The table's name, empty for the keys above all tables.
+    /// Name of the table; empty for the keys above all tables.
     fn path(&self) -> &'static str;
+    /// Meaning of the section as a whole.
     fn about(&self) -> &'static str;
-    /// Its keys, in the order in which they are explained.
-    fn keys(&self) -> Vec<Key>;
-    /// Take the value of one key; leaves the section as it was on a fault.
+    /// All keys of the section, in the order in which they are explained.
+    fn keys(&self) -> Vec<KeyDescription>;
+    /// Sets one key to the value that a file gives it. On a fault the section stays as it was.
     fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
-    /// Value of each key in its unit, in the order of [`Section::keys`].
+    /// Value of each key in the key's unit, in the order of [`Section::keys`].
     fn values(&self) -> Vec<(&'static str, Json)>;
-    /// Bring every key back to its default.
+    /// Sets every key back to its default.
     fn reset(&mut self);
 }
 
@@ -69,11 +72,11 @@ macro_rules! section {
                 concat!($($about),+).trim()
             }
 
-            fn keys(&self) -> Vec<$crate::config::section::Key> {
+            fn keys(&self) -> Vec<$crate::config::section::KeyDescription> {
                 use $crate::config::value::{Allowed, KeyType};
                 let default = $section::default();
                 vec![$(
-                    $crate::config::section::Key {
+                    $crate::config::section::KeyDescription {
                         name: stringify!($key),
                         about: concat!($($doc),+).trim(),
                         default: default.$field.write(stringify!($key)),
@@ -110,7 +113,7 @@ pub(crate) use section;
 
 pub(crate) use super::value::{any, names};
 
-/// A key's name with its section's: `media.read_ns`.
+/// Full name of a key, section first: `media.read_ns`.
 pub(crate) fn full_name(path: &str, key: &str) -> String {
     match path {
         "" => String::from(key),
@@ -118,14 +121,14 @@ pub(crate) fn full_name(path: &str, key: &str) -> String {
     }
 }
 
-/// All values of a section by key.
+/// JSON object that maps each key of a section to its value.
 pub(crate) fn values(section: &impl Section) -> serde_json::Map<String, Json> {
     section.values().into_iter().map(|(key, value)| (String::from(key), value)).collect()
 }
 
-/// The JSON Schema of a section: its keys and no others.
+/// JSON Schema of a section, which allows its keys and no others.
 pub(crate) fn schema(section: &dyn Section) -> Json {
-    let property = |key: Key| {
+    let property = |key: KeyDescription| {
         let mut schema = (key.schema)();
         schema["description"] = Json::from(key.about);
         schema["default"] = key.default;

@@ -1,100 +1,105 @@
-//! Keys of the software above the driver.
+//! Keys of the host software above the protocol driver.
 
-use crate::config::engine::{Engine, Switches, Words};
+use crate::config::engine::{EngineOptions, IoEngine, Words};
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
 section! {
-    /// The software between the application's call and the protocol driver.
+    /// Software between the application's system call and the protocol driver.
     pub struct Stack ("stack") {
-        /// Stages in the order in which a request meets them, application first; stages with `before` or `after`, the name of another, join those of the preset
-        stages => stages: Vec<Stage> = Vec::new(), any();
-        /// Rate of the memory-to-memory copy of the data, or 0 for none
+        /// Stages of the software stack in the order in which a request passes them, application first. A stage with `before` or `after`, which names another stage, is added to the preset's list at that place
+        stages => stages: Vec<StackStage> = Vec::new(), any();
+        /// Rate at which the processor copies user data between application and kernel buffers; 0: no copy
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
-        /// Whether data of writes is copied too, into a buffer of the driver
+        /// True if the data of writes is copied too, into a buffer of the driver
         copy_writes => copy_writes: bool = false, any();
-        /// Clock at which the costs of the stages were found, from which they scale to `host.core_ghz`; 0: they hold at `host.nominal_ghz`, like the host's own
+        /// Core clock at which the processor times of the stages were measured; they scale from it to `host.core_ghz`. 0: they were measured at `host.nominal_ghz`, like the times of [host]
         clock_ghz => clock_ghz: f64 = 0.0, 0.0..=10.0;
-        /// What the core on which they were found does in a clock, in that of a Skylake core, from which they scale to `host.ipc`; 0: as much as the host's
+        /// Instructions per clock, relative to a Skylake core, of the core on which the processor times of the stages were measured; they scale from it to `host.ipc`. 0: as `host.ipc`
         ipc => ipc: f64 = 0.0, 0.0..=10.0;
-        /// Engines that the stack knows, in words and the default first: `sync`, `libaio`, `io_uring`, `io_uring_cmd`, `spdk`; empty: software that is alike for any of them
+        /// I/O engines that the stack supports, separated by spaces, the default first: `sync`, `libaio`, `io_uring`, `io_uring_cmd`, `spdk`; empty: software that is the same for every engine
         engines => engines: String = String::new(), any();
-        /// What lies between application and device, with direct I/O: `raw` (the block device itself), `ext4` or `xfs`
+        /// File system between application and block device, opened with direct I/O: `raw` (none, the block device itself), `ext4` or `xfs`
         filesystem => filesystem: Filesystem = Filesystem::Raw, any();
-        /// I/O scheduler of the block layer
+        /// I/O scheduler of the Linux block layer
         scheduler => scheduler: IoScheduler = IoScheduler::None, any();
-        /// What issues the requests: a `loop` that does little else, or `fio`
+        /// Program that issues the requests: a `loop` that does little else, or `fio`
         application => application: Application = Application::Loop, any();
-        /// Whether the kernel guards its entry and exit against speculative execution
+        /// True if the kernel's mitigations against speculative execution attacks are on, which make entering and leaving the kernel slower
         mitigations => mitigations: bool = true, any();
-        /// How long the poll thread of a job with `sqthread_poll` finds nothing before it goes to sleep
+        /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
         poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;
-        /// What it takes to wake that thread from such a sleep
+        /// Time to wake the kernel's poll thread of a job with `sqthread_poll` from its sleep
         poller_wake_ns => poller_wake: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
 section! {
-    /// One named stage of the software stack.
-    pub struct Stage ("stack.stages") {
-        /// Name, in the terms of the operating system
+    /// One named stage of the software stack: a function of the operating system or library that a request passes on submission and on completion.
+    pub struct StackStage ("stack.stages") {
+        /// Name of the stage, in the terms of the operating system; text in brackets distinguishes stages that results count together
         name => name: String = String::from("stage"), any();
-        /// Processor time on the way down
+        /// Processor time of the stage for the submission of one request
         submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
-        /// What a write takes more than a read on the way down
+        /// Extra processor time of the stage for the submission of a write
         write_extra_ns => write_extra: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time on the way back
+        /// Processor time of the stage for the completion of one request
         complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
-        /// Lock that the stage takes; stages that name the same lock exclude each other
+        /// Name of the lock that the stage takes; stages that name the same lock exclude each other. Empty: no lock
         lock => lock: String = String::new(), any();
-        /// How the lock is held: for parts of the `stage` (a spinlock), or until the `request` is back (a mutex, whose waiters sleep)
+        /// How long the lock is held: for part of the `stage` (a spinlock), or until the `request` is complete (a mutex, whose waiters sleep)
         lock_held => lock_held: LockHeld = LockHeld::Stage, any();
-        /// Part of `submit_ns` under the spinlock, at its end, or 0 for all of it
+        /// Part of `submit_ns` during which the spinlock is held, at its end; 0 for all of it
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
-        /// Part of `complete_ns` under the spinlock, at its end
+        /// Part of `complete_ns` during which the spinlock is held, at its end
         complete_held_ns => complete_held: Span = ZERO, ZERO..=LONGEST;
-        /// Cache lines that the spinlock guards and its holder writes: each travels with the lock, and makes it be held longer
+        /// Number of cache lines that the spinlock protects and its holder writes; each has to be fetched by the next holder, which lengthens the time that the lock is held
         lock_lines => lock_lines: u8 = 0, 0..=255;
-        /// Cache lines that the stage writes on the way down and other cores write too
+        /// Number of cache lines, shared with other cores, that the stage writes during submission
         submit_lines => submit_lines: u8 = 0, 0..=64;
-        /// The same on the way back; the first ones are those of the way down
+        /// Number of cache lines, shared with other cores, that the stage writes during completion; the first ones are those of submission
         complete_lines => complete_lines: u8 = 0, 0..=64;
-        /// Whether the stage ends in waking a kernel thread, which takes the request on while its own thread sleeps
+        /// True if the stage ends by waking a kernel thread, which carries the request further while the submitting thread sleeps
         hand_over => hand_over: bool = false, any();
-        /// Words that hold for a job whose requests meet the stage, or with `!` do not: an engine, a switch of it, a file system, a scheduler, `fio`, `mitigations`; empty: always
+        /// Condition under which a request passes the stage: words that must be true for its job, or false if `!` precedes them. A word is an I/O engine, an option of it, a file system, an I/O scheduler, `fio` or `mitigations`; empty: always
         when => when: String = String::new(), any();
-        /// Whether it is the application's own code, which its thread runs whoever runs the kernel's
+        /// True if the stage is code of the application, which runs on the application's thread even if another thread runs the kernel's part
         user => user: bool = false, any();
-        /// Processor time once for all requests that are submitted together
+        /// Processor time of the stage for each batch of requests that are submitted together
         submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time of looking for completions, once for those that are collected together: while the requests are under way, or in line if there are completions already
+        /// Processor time of the stage to look for completions, once for each batch that is collected together; spent while the requests are in flight, or on the critical path if completions are already there
         wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST;
-        /// Processor time once for all completions that are collected together
+        /// Processor time of the stage for each batch of completions that are collected together
         complete_batch_ns => complete_batch: Span = ZERO, ZERO..=LONGEST;
-        /// Whether `wait_batch_ns` and `complete_batch_ns` are spent only where the thread has to wait, as completions that are there are found without a call
+        /// True if `wait_batch_ns` and `complete_batch_ns` are spent only when the thread has to wait, because completions that are already there are collected without a system call
         if_waited => if_waited: bool = false, any();
-        /// Processor time for each 4 KiB of data on the way down, a part of them counting as 4 KiB
+        /// Processor time of the stage during submission for each started 4 KiB of data
         submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST;
-        /// The same on the way back
+        /// Processor time of the stage during completion for each started 4 KiB of data
         complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
-/// What issues the requests.
+/// Program that issues the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Application {
+    /// A loop that does little besides submitting and waiting.
     Loop,
+    /// The benchmark fio, with its own processor time per request.
     Fio,
 }
 
 names! { Application { "loop" => Loop, "fio" => Fio } }
 
-/// What lies between application and device.
+/// File system between application and block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filesystem {
+    /// No file system: the block device itself.
     Raw,
+    /// The file system ext4.
     Ext4,
+    /// The file system XFS.
     Xfs,
 }
 
@@ -103,31 +108,35 @@ names! { Filesystem { "raw" => Raw, "ext4" => Ext4, "xfs" => Xfs } }
 /// I/O schedulers of the block layer of Linux (Documentation/block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoScheduler {
+    /// No scheduler: requests go to the driver in order of arrival.
     None,
+    /// The scheduler `mq-deadline`.
     MqDeadline,
+    /// The scheduler `kyber`.
     Kyber,
+    /// The scheduler `bfq`.
     Bfq,
 }
 
 names! { IoScheduler { "none" => None, "mq-deadline" => MqDeadline, "kyber" => Kyber, "bfq" => Bfq } }
 
 impl Stack {
-    /// The engines that it knows, the default first; none if it is alike for all of them.
+    /// I/O engines that the stack supports, the default first; empty if its software is the same for every engine.
     ///
     /// # Errors
     /// The first word that is no engine.
-    pub fn known_engines(&self) -> Result<Vec<Engine>, String> {
+    pub fn known_engines(&self) -> Result<Vec<IoEngine>, String> {
         let words = self.engines.split_whitespace();
-        words.map(|word| Engine::of_name(word).ok_or_else(|| String::from(word))).collect()
+        words.map(|word| IoEngine::of_name(word).ok_or_else(|| String::from(word))).collect()
     }
 
-    /// Whether jobs choose among engines.
+    /// True if the stack differs by I/O engine, so that a job chooses one.
     pub fn has_engines(&self) -> bool {
         !self.engines.trim().is_empty()
     }
 
-    /// The words that hold for jobs of this engine with these switches.
-    pub fn words(&self, engine: Engine, switches: Switches) -> Words {
+    /// Condition words that are true for jobs with this engine and these options on this stack.
+    pub fn words(&self, engine: IoEngine, switches: EngineOptions) -> Words {
         let filesystem = Some(self.filesystem.name()).filter(|_| self.filesystem != Filesystem::Raw);
         let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
         let application = Some(self.application.name()).filter(|_| self.application != Application::Loop);
@@ -137,30 +146,33 @@ impl Stack {
     }
 }
 
-impl Stage {
-    /// Whether it is met where these words hold.
-    pub fn holds(&self, words: &Words) -> bool {
+impl StackStage {
+    /// True if requests of a job for which `words` are true pass this stage.
+    pub fn is_passed(&self, words: &Words) -> bool {
         self.when.split_whitespace().all(|word| match word.strip_prefix('!') {
             Some(word) => !words.contains(word),
             None => words.contains(word),
         })
     }
 
-    /// Under which name its time is counted: what stands in brackets tells apart stages that are counted together.
+    /// Name under which the stage's time is counted: text in brackets, which distinguishes stages that are counted
+    /// together, is left out.
     pub fn column(&self) -> &str {
         column_of(&self.name)
     }
 }
 
-/// See [`Stage::column`].
+/// Name under which the time of a stage called `name` is counted; see [`StackStage::column`].
 pub fn column_of(name: &str) -> &str {
     name.split(" (").next().unwrap_or(name)
 }
 
-/// For how long a stage's lock is held.
+/// Time for which a stage's lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockHeld {
+    /// For part of the stage's processor time (a spinlock).
     Stage,
+    /// Until the request is complete (a mutex).
     Request,
 }
 

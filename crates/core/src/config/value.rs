@@ -1,4 +1,4 @@
-//! Types that a key may have: how they are read, written back, bounded and described.
+//! Types that a key may have: reading, writing back, bounds and description of their values.
 
 use std::ops::RangeInclusive;
 
@@ -9,48 +9,49 @@ use crate::problem::{Problem, is_unprintable};
 use crate::spelling;
 use crate::time::Span;
 
-/// Why a value was not taken.
+/// Reason why a section refused an entry of a drive file.
 pub(crate) enum KeyFault {
-    /// Of the wrong type, or beyond what is allowed.
+    /// The value has the wrong type or lies outside the allowed bounds.
     NotAllowed,
-    /// A name that is not known, with the known name nearest to it.
+    /// The value is an unknown name; holds the known name nearest to it.
     UnknownName(Option<&'static str>),
-    /// The section has no such key.
+    /// The section has no key of this name.
     UnknownKey,
-    /// Wrong somewhere inside, at places of its own.
+    /// The value is a list with problems inside, each with its own place in the file.
     Inside(Vec<Problem>),
 }
 
-/// A type of keys. `key` is the key's name, whose last word is its unit.
+/// A type that keys may have. The argument `key` is the key's name, whose last word is its unit.
 pub(crate) trait KeyType: Sized {
-    /// What a value must be, without bounds.
+    /// Describes in words what a value of this type is, without bounds.
     fn kind() -> String;
-    /// The same as a JSON Schema.
+    /// JSON Schema of this type, without bounds.
     fn schema() -> Json;
-    /// Take a value as it stands in a file.
+    /// Reads a value as it stands in a file.
     fn read(key: &str, node: &Node) -> Result<Self, KeyFault>;
-    /// Give it back in the key's unit; [`KeyType::read`] of this gives an equal value.
+    /// Writes the value in the key's unit; [`KeyType::read`] of the result gives an equal value.
     fn write(&self, key: &str) -> Json;
 }
 
-/// The values that a key may have.
+/// Set of values that a key allows.
 pub(crate) trait Allowed<T> {
+    /// True if the key may have `value`.
     fn allows(&self, value: &T) -> bool;
-    /// What is allowed, in the key's unit.
+    /// Describes the allowed values in words, in the key's unit.
     fn describe(&self, key: &str) -> String;
-    /// The same as a JSON Schema.
+    /// JSON Schema of the allowed values, in the key's unit.
     fn schema(&self, key: &str) -> Json;
 }
 
-/// Every value of the type.
+/// Allows every value of a key's type.
 pub(crate) struct Any;
 
-/// Every value of the type.
+/// Returns the set that allows every value of a key's type, for use in `section!`.
 pub(crate) const fn any() -> Any {
     Any
 }
 
-/// Read a value and check it against what is allowed.
+/// Reads a value and checks it against the values that the key allows.
 pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, KeyFault> {
     let value = T::read(key, node)?;
     if allowed.allows(&value) { Ok(value) } else { Err(KeyFault::NotAllowed) }
@@ -159,10 +160,10 @@ impl KeyType for bool {
     }
 }
 
-/// Names and reasons stand in tables and headings, whose cells have lengths below 2^16.
+/// Longest text that a key takes. Names and reasons stand in tables and headings, whose cells have lengths below 2^16.
 const TEXT_CHARACTERS_MAX: usize = 1000;
 
-/// Whether a text can be printed in one line, and is short enough for one.
+/// True if a text can be printed in one line and is short enough for one.
 fn is_line(text: &str) -> bool {
     text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(is_unprintable)
 }
@@ -185,8 +186,8 @@ impl KeyType for String {
     }
 }
 
-/// Spans are given in the unit that the key's name ends in, as a whole or fractional number, and kept in
-/// whole picoseconds.
+/// Spans of time are read in the unit that the key's name ends in, as a whole or fractional number, and kept in whole
+/// picoseconds.
 impl KeyType for Span {
     fn kind() -> String {
         String::from("number")
@@ -212,19 +213,20 @@ impl KeyType for Span {
     }
 }
 
-/// Names in files for the variants of an enum, and [`KeyType`] by them.
+/// Gives each variant of an enum its name in drive files, and implements [`KeyType`] by these names.
 macro_rules! names {
     ($choice:ident { $($name:literal => $variant:ident),+ $(,)? }) => {
         impl $choice {
             const NAMES: &[&'static str] = &[$($name),+];
 
-            /// The name that stands for this in drive files.
+            /// Name of this variant in drive files.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($choice::$variant => $name,)+
                 }
             }
 
+            /// Variant with this name in drive files, if there is one.
             fn named(name: &str) -> Option<$choice> {
                 match name {
                     $($name => Some($choice::$variant),)+
@@ -255,7 +257,7 @@ macro_rules! names {
 }
 pub(crate) use names;
 
-/// The text of a string.
+/// Text of a TOML string; a fault for any other value.
 pub(crate) fn text(node: &Node) -> Result<&str, KeyFault> {
     match &node.value {
         Value::String(text) => Ok(text),
@@ -263,12 +265,12 @@ pub(crate) fn text(node: &Node) -> Result<&str, KeyFault> {
     }
 }
 
-/// The fault of a name that none of the known ones matches.
+/// Fault of a name that matches none of the known ones, with the nearest known one.
 pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> KeyFault {
     KeyFault::UnknownName(spelling::nearest(name, known.iter().copied()))
 }
 
-/// Last words of keys and the units they stand for; the first that fits counts.
+/// Endings of key names and the units that they stand for. The first ending that fits counts.
 const UNITS: &[(&str, &str)] = &[
     ("_bytes_per_ns", "B/ns"),
     ("_ns", "ns"),
@@ -286,31 +288,34 @@ const UNITS: &[(&str, &str)] = &[
     ("volts_max", "V"),
 ];
 
-/// The unit that a key's name gives, or nothing.
+/// Unit that the name of a key ends in, or an empty text.
 pub(crate) fn unit(key: &str) -> &'static str {
     UNITS.iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
 }
 
-/// A key's name without its unit.
+/// Name of a key without its unit.
 pub(crate) fn stem(key: &str) -> &str {
     let is_unit = |(suffix, _): &&(&str, &str)| key.len() > suffix.len() && key.ends_with(suffix);
     let suffix = UNITS.iter().find(is_unit).map_or("", |(suffix, _)| *suffix);
     &key[..key.len() - suffix.len()]
 }
 
+/// Picoseconds in one unit of time that the name of a key ends in.
+///
 /// # Panics
-/// If the name of a key of type [`Span`] does not end in a unit of time.
+/// If the name does not end in a unit of time.
 fn picoseconds_per_unit(key: &str) -> u64 {
     match unit(key) {
         "ns" => 1_000,
         "us" => 1_000_000,
         "ms" => 1_000_000_000,
         "s" => 1_000_000_000_000,
-        _ => panic!("the key {key} does not say in which unit of time it is given"),
+        _ => panic!("the name of the key {key} does not end in a unit of time (_ns, _us, _ms or _s)"),
     }
 }
 
-/// A value as a person likes to read it: long whole numbers in groups of three digits, as TOML takes them.
+/// Formats a value for a person: whole numbers from 10,000 on in groups of three digits joined by `_`, as TOML takes
+/// them.
 pub(crate) fn readable(value: &Json) -> String {
     match value.as_f64() {
         Some(number) if number >= 10_000.0 && number.fract() == 0.0 => grouped(&number.to_string()),
@@ -340,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_in_the_unit_of_their_key() {
+    fn span_is_read_in_the_unit_that_its_key_ends_in() {
         assert_eq!(span("read_ns", "110"), Some(Span::from_ns(110)));
         assert_eq!(span("read_us", "0.11"), Some(Span::from_ns(110)));
         assert_eq!(span("read_ms", "1e-3"), Some(Span::from_us(1)));
@@ -349,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_are_no_length_of_time_are_refused() {
+    fn span_that_is_negative_or_no_number_is_refused() {
         for text in ["-1", "-0.0001", "nan", "-inf", "'1'", "true", "99999999999999999999"] {
             assert_eq!(span("read_ns", text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_written_span_reads_back_to_the_picosecond() {
+    fn written_span_reads_back_equal_to_the_picosecond() {
         for ps in [0, 1, 999, 2_400, 110_000, 1_234_567_891, 99_999_999_999_999] {
             for key in ["a_ns", "a_us", "a_ms", "a_s"] {
                 let written = Span::from_ps(ps).write(key).to_string();
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_print_in_the_unit_of_the_key() {
+    fn bounds_are_described_in_the_unit_of_the_key() {
         let bounds = Span::from_ns(1)..=Span::from_s(100);
         assert_eq!(bounds.describe("max_latency_us"), "number from 0.001 to 100_000_000 us");
         assert_eq!((1..=127_u16).describe("credits"), "whole number from 1 to 127");

@@ -1,19 +1,20 @@
-//! What each read may return.
+//! Checker of a run with data: the versions of each block that a read may return.
 //!
-//! Every write of a block gives it a new version, counted in the order in which the driver submits them, and fills its
-//! buffer with bytes that follow from block and version alone ([`generate`]). A read may find any version from the
-//! *floor* at its submission up to the latest that has been submitted when it completes. Writes of a block that are
-//! under way together may reach the device in any order; once all of such a group are complete, the first of them is
-//! the floor: everything older has been overwritten. A write that has failed may be there or not, in whole or in part: a
-//! group of such writes alone leaves the floor where it was.
+//! Every write of a block gives it a new version, counted in the order in which the driver submits the writes, and
+//! fills its buffer with bytes that follow from block and version alone ([`generate`]). A read may return any version
+//! from the *floor* at its submission up to the latest one submitted when it completes. Writes of a block that are in
+//! flight together may reach the device in any order. Once all of such a group are complete, the first of them is the
+//! floor, because everything older has been overwritten. A failed write may have taken effect or not, in whole or in
+//! part: a group of failed writes alone leaves the floor as it was.
 //!
-//! Versions are judged packet by packet: a read that races with a write may get some packets of a block from before it
-//! and some from after it, as nothing in the protocols orders the two.
+//! Versions are checked packet by packet: a read that races with a write may get some packets of a block from before
+//! the write and some from after it, because nothing in the protocols orders the two.
 //!
-//! Power that fails takes what the drive does not owe. Of a drive that owes what it has acknowledged, the floor stays where
-//! it is, and all that came later may be there or not; of another, it falls to what was acknowledged before the last flush,
-//! or found to be there after the last cut. Until a block is written again, all of an atomic unit has one version then, and a
-//! read that finds it settles that for good: what was found is in the cells, and later versions are lost.
+//! A power cut loses what the drive has not promised to keep. If the drive promises to keep acknowledged writes, the
+//! floor stays, and all later versions may be there or not. Otherwise the floor falls to the version that was
+//! acknowledged before the last flush, or that was found after the last power cut. Until the block is written again,
+//! all bytes of an atomic unit have one version, and the first read settles which one: that version is in the cells,
+//! and later versions are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,56 +22,56 @@ use crate::random::mix;
 use crate::request::Io;
 use crate::request::RequestId;
 
-/// Bytes that get their versions together: the logical block.
+/// Size of a logical block, all of whose bytes get a version together.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Which versions of a block reads may find.
+/// Versions of one block that reads may return.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct BlockVersions {
     latest: u32,
     floor: u32,
-    /// Writes under way, and the version of the first of their group.
+    /// Number of writes in flight.
     writes: u32,
     group_first: u32,
-    /// Whether any write of the group is known to have reached the device.
+    /// True if any write of the group in flight is known to have reached the device.
     is_written: bool,
-    /// The version that was flushed, or was there after a power cut, and which no other may take away.
+    /// Version that was flushed, or was found after a power cut; no power cut can lose it.
     kept: u32,
-    /// The latest version when power failed last, as long as it is not known which one is there.
+    /// Latest version at the last power cut, as long as it is not known which version survived; 0 if it is known.
     cut_at: u32,
-    /// First and last version, without it, that were lost.
+    /// Range of versions that were lost: the first one, and the one after the last.
     lost: (u32, u32),
 }
 
-/// A part of a block that lies in one packet: where in the request, and the block it belongs to.
+/// Part of a block that lies in one packet: its place in the request, and its block.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct BlockPart {
     start: usize,
     end: usize,
     block: u64,
-    /// First byte within the block.
+    /// Offset of its first byte within the block.
     within: usize,
 }
 
-/// The versions of all blocks, and what the reads under way may find.
+/// Versions of all blocks, and the versions that reads in flight may return.
 #[derive(Clone, Debug)]
 pub struct Checker {
     seed: u64,
-    /// Payload of one packet, the unit in which data arrives.
+    /// Payload of one packet in bytes, the unit in which data arrives.
     packet_bytes: usize,
-    /// Bytes of a block that power cuts leave old or new as a whole.
+    /// Size in bytes of the unit that a power cut leaves entirely old or entirely new.
     atomic_bytes: usize,
-    blocks: BTreeMap<u64, Block>,
-    /// Floors of the blocks of each read under way, at its submission.
+    blocks: BTreeMap<u64, BlockVersions>,
+    /// Floors of the blocks of each read in flight, at its submission.
     floors: BTreeMap<RequestId, Vec<u32>>,
-    /// Floors of all blocks at the submission of each flush under way.
+    /// Floors of all blocks at the submission of each flush in flight.
     flushes: BTreeMap<RequestId, Vec<(u64, u32)>>,
     /// Blocks and their versions that are zeros by command.
     zeroed: BTreeSet<(u64, u32)>,
 }
 
 impl Checker {
-    /// All blocks as on a fresh device, whose version 0 is zeros.
+    /// Makes a checker for a fresh device, where every block has version 0, which is zeros.
     pub fn new(seed: u64, packet_bytes: u32) -> Checker {
         let packet_bytes = packet_bytes as usize;
         let atomic_bytes = BLOCK_BYTES as usize;
@@ -78,8 +79,8 @@ impl Checker {
         Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes, zeroed: BTreeSet::new() }
     }
 
-    /// Power may fail, which leaves so many bytes whole. What is more than a block is judged block by block, and what is less
-    /// than a packet by itself.
+    /// Prepares for power cuts that leave units of `atomic_bytes` whole. Units larger than a block are checked block by
+    /// block, units smaller than a packet one by one.
     pub fn follow_power(&mut self, atomic_bytes: u32) {
         self.atomic_bytes = (atomic_bytes as usize).min(BLOCK_BYTES as usize);
         self.packet_bytes = self.packet_bytes.min(self.atomic_bytes);
@@ -121,12 +122,12 @@ impl Checker {
         generate(self.seed, block, version, within, into);
     }
 
-    /// A write is complete.
+    /// Handles the completion of a write.
     pub fn on_written(&mut self, io: &Io) {
         self.end_write(io, true);
     }
 
-    /// A write has failed, and may be there or not.
+    /// Handles the failure of a write, which may have taken effect or not.
     pub fn on_write_failed(&mut self, io: &Io) {
         self.end_write(io, false);
     }
@@ -140,8 +141,8 @@ impl Checker {
         }
     }
 
-    /// The device forgets what it was doing. Writes that were under way may be there or not, and reads end in nothing; both
-    /// may be submitted again, which makes other writes of them.
+    /// Handles a reset of the device. Writes in flight may have taken effect or not, and reads in flight end without
+    /// data; both may be submitted again, as new writes and reads.
     pub fn on_reset(&mut self) {
         self.floors.clear();
         self.flushes.clear();
@@ -151,7 +152,8 @@ impl Checker {
         }
     }
 
-    /// Power has failed; `keeps_acknowledged` if all has to be there that was acknowledged.
+    /// Handles a power cut; `keeps_acknowledged` is true if the drive has promised that all acknowledged writes
+    /// survive.
     pub fn on_power_cut(&mut self, keeps_acknowledged: bool) {
         self.on_reset();
         for block in self.blocks.values_mut() {
@@ -160,13 +162,13 @@ impl Checker {
         }
     }
 
-    /// A flush is submitted.
+    /// Handles the submission of a flush.
     pub fn on_flush(&mut self, request: RequestId) {
         let floors = self.blocks.iter().map(|(number, block)| (*number, block.floor));
         self.flushes.insert(request, floors.collect());
     }
 
-    /// A flush is complete: what had been acknowledged when it was submitted outlives power.
+    /// Handles the completion of a flush: writes that were acknowledged when it was submitted survive a power cut.
     pub fn on_flushed(&mut self, request: RequestId) {
         for (number, floor) in self.flushes.remove(&request).unwrap_or_default() {
             let block = self.blocks.entry(number).or_default();
@@ -174,12 +176,12 @@ impl Checker {
         }
     }
 
-    /// A read has failed: what it has found is nobody's.
+    /// Handles the failure of a read, whose data is not checked.
     pub fn on_read_failed(&mut self, request: RequestId) {
         self.floors.remove(&request);
     }
 
-    /// A read is submitted; one that is submitted again keeps its first floors.
+    /// Handles the submission of a read; one that is submitted again keeps its first floors.
     pub fn on_read(&mut self, request: RequestId, io: &Io) {
         if !self.floors.contains_key(&request) {
             let floors = blocks(io).map(|number| self.block(number).floor).collect();
@@ -187,7 +189,7 @@ impl Checker {
         }
     }
 
-    /// A read goes on under another number.
+    /// Continues a read under another number.
     pub fn rename(&mut self, from: RequestId, to: RequestId) {
         if let Some(floors) = self.floors.remove(&from) {
             self.floors.insert(to, floors);
@@ -197,10 +199,10 @@ impl Checker {
         }
     }
 
-    /// A read is complete.
+    /// Handles the completion of a read, and checks its data.
     ///
     /// # Errors
-    /// The first byte that it cannot have found on the device.
+    /// Describes the first byte that the device cannot have held.
     pub fn on_read_complete(&mut self, request: RequestId, io: &Io, found: &[u8]) -> Result<(), String> {
         let floors = self.floors.remove(&request).expect("a read under way has floors");
         for number in blocks(io) {
@@ -234,16 +236,16 @@ impl Checker {
         Ok(())
     }
 
-    /// A read has found a block that has not been written since power failed: each of its atomic units has one version.
-    /// What is there stays there, and what came later is lost.
+    /// Checks the data of a block that has not been written since the last power cut: each of its atomic units has one
+    /// version, which survives from now on, while later versions are lost.
     ///
     /// # Errors
-    /// The first unit in which that is not so.
+    /// Describes the first unit with a version that is not allowed.
     fn settle(&mut self, number: u64, io: &Io, found: &[u8]) -> Result<(), String> {
         let start = number * BLOCK_BYTES;
         let (from, to) = (start.max(io.offset), (start + BLOCK_BYTES).min(io.offset + u64::from(io.bytes)));
         let found = &found[(from - io.offset) as usize..(to - io.offset) as usize];
-        let Block { floor, latest, .. } = self.block(number);
+        let BlockVersions { floor, latest, .. } = self.block(number);
         let (mut oldest, mut newest) = (latest, floor);
         let mut rest = found;
         while !rest.is_empty() {
@@ -267,7 +269,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The latest version, of those that a block may have, that is found from its byte `within` on.
+    /// Latest allowed version of a block whose bytes from `within` on equal `found`.
     fn version_of(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
         let block = self.block(number);
         let mut expected = [0; BLOCK_BYTES as usize];
@@ -279,31 +281,31 @@ impl Checker {
         })
     }
 
-    fn block(&self, number: u64) -> Block {
+    fn block(&self, number: u64) -> BlockVersions {
         self.blocks.get(&number).copied().unwrap_or_default()
     }
 }
 
-impl Block {
-    /// If no write is under way any more, those that were have covered what was there before.
+impl BlockVersions {
+    /// Ends the group of writes in flight if none is left; the group has overwritten all versions before it.
     fn end_group(&mut self) {
         if self.writes == 0 && self.is_written {
             self.floor = self.group_first;
         }
     }
 
-    /// Whether nobody knows which version has survived the last power cut. One that has been written since need not be known.
+    /// True if it is not known which version has survived the last power cut, and the block has not been written since.
     fn is_unsettled(&self) -> bool {
         self.cut_at > 0 && self.cut_at == self.latest
     }
 
-    /// Whether a version can never come back.
+    /// True if a version was lost for good.
     fn has_lost(&self, version: u32) -> bool {
         (self.lost.0..self.lost.1).contains(&version)
     }
 }
 
-/// Bytes of version `version` of a block, from byte `from` on; version 0 is zeros.
+/// Generates the bytes of a version of a block, from byte `from` on; version 0 is zeros.
 pub fn generate(seed: u64, block: u64, version: u32, from: usize, into: &mut [u8]) {
     if version == 0 {
         return into.fill(0);
@@ -318,20 +320,20 @@ pub fn generate(seed: u64, block: u64, version: u32, from: usize, into: &mut [u8
     }
 }
 
-/// Numbers of the blocks that a request touches.
+/// Numbers of the blocks that a request covers.
 fn blocks(io: &Io) -> impl Iterator<Item = u64> + use<> {
     io.offset / BLOCK_BYTES..(io.offset + u64::from(io.bytes)).div_ceil(BLOCK_BYTES)
 }
 
-/// A request cut at the ends of blocks and of packets.
-fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = Piece> + use<> {
+/// Splits a request at the ends of blocks and of packets.
+fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = BlockPart> + use<> {
     let (offset, bytes) = (io.offset, io.bytes as usize);
     let mut start = 0;
     std::iter::from_fn(move || {
         let at = offset + start as u64;
         let within = (at % BLOCK_BYTES) as usize;
         let end = bytes.min(start + BLOCK_BYTES as usize - within).min((start / packet_bytes + 1) * packet_bytes);
-        let piece = Piece { start, end, block: at / BLOCK_BYTES, within };
+        let piece = BlockPart { start, end, block: at / BLOCK_BYTES, within };
         start = end;
         (piece.start < bytes).then_some(piece)
     })
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_device_reads_zeros_and_nothing_else() {
+    fn fresh_device_reads_zeros_only() {
         let mut found = [0; 1024];
         assert!(read(&mut checker(), &found));
         found[700] = 1;
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_finds_the_old_or_the_new_data_while_a_write_is_under_way_and_only_the_new_afterwards() {
+    fn read_may_return_old_data_until_the_write_is_complete() {
         let mut checker = checker();
         let new = write(&mut checker);
         assert!(read(&mut checker, &[0; 1024]));
@@ -383,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_was_under_way_before_a_write_completed_may_find_the_old_data() {
+    fn read_submitted_before_a_write_completes_may_return_old_data() {
         let mut checker = checker();
         write(&mut checker);
         checker.on_read(1, &READ);
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_under_way_together_may_land_in_any_order_but_cover_what_was_there() {
+    fn writes_in_flight_together_land_in_any_order_over_older_data() {
         let mut checker = checker();
         let [first, second] = [write(&mut checker), write(&mut checker)];
         checker.on_written(&WRITE);
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_has_failed_may_be_there_or_not() {
+    fn read_after_a_failed_write_may_return_old_or_new_data() {
         let mut checker = checker();
         let first = write(&mut checker);
         checker.on_written(&WRITE);
@@ -421,7 +423,7 @@ mod tests {
         assert!(!read(&mut checker, &first) && !read(&mut checker, &failed), "one of the two has covered them");
     }
 
-    /// Versions 1 to 3 are complete, and 4 is under way, when power fails.
+    /// Makes a checker whose block has complete versions 1 to 3 and version 4 in flight at a power cut.
     fn cut(keeps_acknowledged: bool) -> (Checker, [Vec<u8>; 5]) {
         let mut checker = checker();
         let versions = [(); 3].map(|()| {
@@ -436,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_is_there_after_a_power_cut_if_the_drive_owes_it() {
+    fn acknowledged_write_survives_a_power_cut_if_the_drive_promises_it() {
         for (keeps, first) in [(true, 3), (false, 0)] {
             let (checker, versions) = cut(keeps);
             let found = versions.each_ref().map(|version| read(&mut checker.clone(), version));
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_before_a_flush_is_there_after_it_and_what_came_later_need_not_be() {
+    fn flushed_write_survives_a_power_cut_and_later_ones_need_not() {
         let mut checker = checker();
         let mut acknowledged = || {
             let buffer = write(&mut checker);
@@ -466,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn an_atomic_unit_is_whole_after_a_power_cut_and_units_may_differ() {
+    fn atomic_unit_has_one_version_after_a_power_cut_and_units_may_differ() {
         for (atomic_bytes, parts, is_right) in
             [(512, 512, true), (128, 512, true), (128, 128, true), (512, 128, false), (64, 64, true), (128, 64, false)]
         {
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_after_a_power_cut_stays_and_what_was_lost_never_comes_back() {
+    fn version_found_after_a_power_cut_stays_and_lost_ones_stay_lost() {
         let (mut checker, versions) = cut(false);
         assert!(read(&mut checker, &versions[2]));
         for again in 0..2 {
@@ -504,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_written_again_after_a_power_cut_has_any_version_until_that_is_complete() {
+    fn block_rewritten_after_a_power_cut_may_have_any_version_until_complete() {
         let (mut checker, versions) = cut(false);
         let newer = write(&mut checker);
         assert!(versions.iter().chain([&newer]).all(|version| read(&mut checker, version)));
@@ -513,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_a_reset_has_met_may_be_there_or_not_and_is_covered_by_the_next() {
+    fn write_in_flight_at_a_reset_may_be_there_until_the_next_write() {
         let mut checker = checker();
         let [first, second] = [(); 2].map(|()| {
             let buffer = write(&mut checker);
@@ -527,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn each_packet_of_a_racing_read_is_old_or_new_as_a_whole() {
+    fn each_packet_of_a_racing_read_is_entirely_old_or_new() {
         let mut checker = checker();
         let mut found = write(&mut checker);
         found[128..256].fill(0);
@@ -537,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_block_are_the_bytes_of_the_whole() {
+    fn bytes_generated_in_parts_equal_the_whole_block() {
         let mut whole = [0; 512];
         generate(3, 9, 2, 0, &mut whole);
         for (from, to) in [(0, 512), (3, 17), (128, 256), (508, 512)] {
@@ -548,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_cut_at_blocks_and_at_packets() {
+    fn request_is_split_at_blocks_and_packets() {
         let io = Io { op: Op::Read, offset: 508, bytes: 264 };
         let cuts: Vec<_> = pieces(&io, 128).map(|piece| (piece.start, piece.end, piece.block, piece.within)).collect();
         assert_eq!(cuts, [(0, 4, 0, 508), (4, 128, 1, 0), (128, 256, 1, 124), (256, 264, 1, 252)]);

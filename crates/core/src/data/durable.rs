@@ -1,8 +1,8 @@
-//! What a device holds when its power fails: what is in its cells, as far as that is known for sure, and of what is being
-//! programmed some units as they were and some as they shall be.
+//! Contents of a device whose power fails: the bytes known to be in its cells, and of units being programmed some old
+//! and some new.
 //!
-//! Data comes in packets. A unit that a power cut leaves whole goes to the memory only when all of it is there, so that
-//! those of commands that are under way together do not mix. What the memory then says of it are [`Step`]s.
+//! Data arrives in packets. A unit that a power cut leaves whole is passed on only when all of it has arrived, so that
+//! the data of commands in flight together does not mix. The memory then reports its progress as [`PersistenceEvent`]s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,39 +12,39 @@ use crate::random::Random;
 use crate::time::Time;
 use crate::tlp::Token;
 
-/// Pieces of a unit whose arrival is followed, a bit each.
+/// Number of pieces of a unit whose arrival is followed, one bit each.
 const PIECES: u32 = u64::BITS;
 
-/// Bytes of one unit.
+/// Bytes of one atomic unit.
 type Unit = Box<[u8]>;
 
-/// The cells of a device, and what is on its way there.
+/// Contents of a device's cells, and the data on its way to them.
 #[derive(Clone, Debug)]
 pub struct Durable {
-    /// Bytes that a power cut leaves old or new as a whole.
+    /// Size in bytes of the unit that a power cut leaves entirely old or entirely new.
     unit_bytes: u32,
     cells: SparseBytes,
-    /// Units of which parts have come, by the command that brings them and their number.
-    arriving: BTreeMap<(u8, u32, u64), Arriving>,
-    /// Units that have come and that the memory has not been handed.
+    /// Units of which parts have arrived, by role and context of the command's packets and number of the unit.
+    arriving: BTreeMap<(u8, u32, u64), ArrivingUnit>,
+    /// Units that have arrived completely and that the memory has not accepted yet.
     arrived: BTreeMap<u64, Unit>,
-    /// Units that it has been handed, in this order.
-    handed: VecDeque<Handed>,
+    /// Units that the memory has accepted, in this order.
+    handed: VecDeque<AcceptedUnit>,
     random: Random,
-    /// Units whose newest bytes were lost.
+    /// Number of units whose newest bytes were lost in power cuts.
     pub lost_units: u64,
 }
 
-/// A unit of which a part has come.
+/// A unit of which a part has arrived.
 #[derive(Clone, Debug)]
-struct Arriving {
+struct ArrivingUnit {
     bytes: Unit,
     pieces: u64,
 }
 
-/// A unit that is on its way into the cells, which it is to change between two instants.
+/// A unit on its way into the cells, which it changes between two instants.
 #[derive(Clone, Debug)]
-struct Handed {
+struct AcceptedUnit {
     unit: u64,
     bytes: Unit,
     from: Time,
@@ -52,7 +52,8 @@ struct Handed {
 }
 
 impl Durable {
-    /// A fresh device of zeros whose power cuts leave so many bytes whole; what they interrupt follows from `seed`.
+    /// Makes a fresh device of zeros, where a power cut leaves units of `unit_bytes` whole. `seed` decides which of the
+    /// units being programmed a power cut has changed.
     pub fn new(unit_bytes: u32, seed: u64) -> Durable {
         Durable {
             unit_bytes,
@@ -82,7 +83,7 @@ impl Durable {
         let unit_bytes = self.unit_bytes as usize;
         let pieces = pieces(unit_bytes, within, bytes.len());
         let key = (token.role, token.context, unit);
-        let blank = || Arriving { bytes: vec![0; unit_bytes].into(), pieces: 0 };
+        let blank = || ArrivingUnit { bytes: vec![0; unit_bytes].into(), pieces: 0 };
         let arriving = self.arriving.entry(key).or_insert_with(blank);
         if arriving.pieces & pieces != 0 {
             // Another command of the same name; the rest of the one before was lost.
@@ -97,7 +98,7 @@ impl Durable {
         }
     }
 
-    /// The memory has gone on, up to `now`.
+    /// Applies the events of the memory up to `now`.
     pub fn follow(&mut self, now: Time, steps: Vec<Step>) {
         for step in steps {
             match step {
@@ -117,14 +118,14 @@ impl Durable {
         let last = (offset + u64::from(bytes)).div_ceil(unit_bytes);
         for unit in offset / unit_bytes..last {
             let arrived = self.arrived.remove(&unit);
-            self.handed.extend(arrived.map(|bytes| Handed { unit, bytes, from, until }));
+            self.handed.extend(arrived.map(|bytes| AcceptedUnit { unit, bytes, from, until }));
         }
     }
 
     fn on_programmed(&mut self, offset: u64, bytes: u64, from: Time, until: Time) {
         let unit_bytes = u64::from(self.unit_bytes);
         let units = offset / unit_bytes..offset.saturating_add(bytes).div_ceil(unit_bytes);
-        let is_later = |handed: &&mut Handed| units.contains(&handed.unit) && handed.until > until;
+        let is_later = |handed: &&mut AcceptedUnit| units.contains(&handed.unit) && handed.until > until;
         for handed in self.handed.iter_mut().filter(is_later) {
             (handed.from, handed.until) = (from, until);
         }
@@ -134,11 +135,11 @@ impl Durable {
         self.cells.write(unit * u64::from(self.unit_bytes), bytes);
     }
 
-    /// Power fails at `now`: the device holds what is in its cells, whatever it held before. Programs that it interrupts
-    /// have changed some of their units.
+    /// Cuts power at `now`: `contents` becomes what is in the cells. Programs that are interrupted have changed some of
+    /// their units.
     pub fn cut_power(&mut self, now: Time, contents: &mut SparseBytes) {
         self.lost_units += self.arrived.len() as u64;
-        for Handed { unit, bytes, from, until } in std::mem::take(&mut self.handed) {
+        for AcceptedUnit { unit, bytes, from, until } in std::mem::take(&mut self.handed) {
             let is_programmed = until <= now || (from < now && self.random.unit() < 0.5);
             match is_programmed {
                 true => self.program(unit, &bytes),
@@ -151,7 +152,7 @@ impl Durable {
     }
 }
 
-/// Which pieces of a unit some of its bytes are.
+/// Bit mask of the pieces of a unit that `bytes` bytes from `within` on cover.
 fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
     let piece_bytes = unit_bytes.div_ceil(PIECES as usize);
     let (first, end) = (within / piece_bytes, (within + bytes).div_ceil(piece_bytes));
@@ -160,20 +161,20 @@ fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
 
 #[cfg(test)]
 impl Durable {
-    /// Units whose newest bytes are not in the cells, and these bytes.
+    /// Units whose newest bytes are not in the cells, with these bytes.
     pub(crate) fn volatile(&self) -> impl DoubleEndedIterator<Item = (u64, &[u8])> {
         let handed = self.handed.iter().map(|handed| (handed.unit, &handed.bytes[..]));
         handed.chain(self.arrived.iter().map(|(unit, bytes)| (*unit, &bytes[..])))
     }
 
-    /// What is in the cells of a unit.
+    /// Bytes of a unit that are in the cells.
     pub(crate) fn cells(&self, unit: u64) -> Unit {
         let mut bytes = vec![0; self.unit_bytes as usize];
         self.cells.read(unit * u64::from(self.unit_bytes), &mut bytes);
         bytes.into()
     }
 
-    /// Plant a fault: other bytes in the cells of a unit. Its first byte.
+    /// Plants a fault for tests: puts other bytes into the cells of a unit, and returns the offset of its first byte.
     pub(crate) fn replace(&mut self, unit: u64, bytes: &[u8]) -> u64 {
         self.program(unit, bytes);
         unit * u64::from(self.unit_bytes)
@@ -191,7 +192,7 @@ mod tests {
         Time::ZERO + Span::from_us(us)
     }
 
-    /// A device, and what it holds by its own account.
+    /// A device, and its contents by its own account.
     struct Bench {
         durable: Durable,
         contents: SparseBytes,
@@ -202,7 +203,7 @@ mod tests {
             Bench { durable: Durable::new(UNIT, 1), contents: SparseBytes::default() }
         }
 
-        /// Bytes of a command come.
+        /// Lets bytes of a command arrive.
         fn bring(&mut self, command: u32, offset: u64, bytes: &[u8]) {
             let token = Token { role: 0, context: command };
             self.durable.on_arrival(token, offset, bytes);
@@ -213,7 +214,7 @@ mod tests {
             self.durable.follow(Time::ZERO, vec![Step::Handed { offset, bytes, from, until }]);
         }
 
-        /// What is there after a power cut, which has to be the same throughout.
+        /// Contents after a power cut, which must be one value throughout.
         fn after_cut(&mut self, now: Time, offset: u64) -> u8 {
             self.durable.cut_power(now, &mut self.contents);
             let mut bytes = [0; UNIT as usize];
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_memory_was_not_handed_or_has_not_begun_to_program_is_lost() {
+    fn unit_that_is_not_being_programmed_at_a_power_cut_is_lost() {
         let mut bench = Bench::new();
         bench.bring(1, 0, &[7; 512]);
         assert_eq!((bench.after_cut(at(1), 0), bench.durable.lost_units), (0, 1));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_interrupted_has_changed_some_units_and_others_not() {
+    fn interrupted_program_has_changed_some_units_and_not_others() {
         let mut bench = Bench::new();
         bench.bring(1, 0, &[7; 512 * 64]);
         bench.hand(0, 512 * 64, at(5), at(9));
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_under_way_together_do_not_mix_in_a_unit() {
+    fn commands_in_flight_together_do_not_mix_in_a_unit() {
         let mut bench = Bench::new();
         for part in 0..4 {
             bench.bring(1, part * 128, &[1; 128]);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_whose_end_was_lost_leaves_nothing_to_the_next_of_its_name() {
+    fn command_that_never_completed_leaves_nothing_to_the_next_of_its_token() {
         let mut bench = Bench::new();
         bench.bring(1, 0, &[1; 384]);
         bench.bring(1, 0, &[2; 384]);
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_is_in_the_cells_counts_whatever_ends_first() {
+    fn newest_data_in_the_cells_counts_whichever_program_ends_first() {
         let mut bench = Bench::new();
         for (value, until) in [(1, 20), (2, 10)] {
             bench.bring(value, 0, &[value as u8; 512]);
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_programmed_takes_all_that_was_put_into_it() {
+    fn programmed_line_holds_all_data_put_into_it() {
         let mut bench = Bench::new();
         bench.bring(1, 0, &[1; 1024]);
         bench.hand(0, 512, Time::NEVER, Time::NEVER);
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_every_length_come_in_pieces() {
+    fn unit_of_every_length_arrives_in_pieces() {
         for unit_bytes in [64, 128, 512, 4096, 65_536] {
             let mut durable = Durable::new(unit_bytes, 1);
             let bytes = vec![5; unit_bytes as usize];

@@ -1,28 +1,29 @@
-//! Conditions between keys, which the bounds of single keys cannot express.
+//! Conditions between keys of different sections, which the bounds of single keys cannot express.
 //!
-//! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
+//! Other conditions hold for every value within bounds and need no check: for example, no size within bounds comes near
+//! 2^64 bytes.
 
 use super::engines;
-use crate::config::{DataPattern, Dma, Stage, Wait};
+use crate::config::{DataPattern, Dma, StackStage, Wait};
 use crate::drive::Drive;
 use crate::ledger::stage::STACK_STAGES_MAX;
 use crate::media::cells::Cells;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 
 /// All conditions that `drive` breaks.
-pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let checks = [
         wait,
         stages,
-        held,
+        lock_times,
         engines::words,
         engines::interface,
         engines::conditions,
         engines::choices,
-        engines::alike,
-        engines::apart,
-        engines::idle,
-        engines::posted,
+        engines::without_engines,
+        engines::with_engines,
+        engines::idle_states,
+        engines::posted_register_writes,
         engines::ipc,
         clocks,
         volts,
@@ -37,8 +38,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         lane_rate,
         completion_size,
         refresh,
-        pieces,
-        turns,
+        dma_pieces,
+        dma_duplex,
         dma_requests,
     ];
     let between_sections = checks.iter().filter_map(|check| check(drive));
@@ -50,39 +51,40 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
 }
 
-/// A thread that sleeps is woken by an interrupt, which some protocols never send.
-fn wait(drive: &Drive) -> Option<Broken> {
+/// A thread sleeps only if its protocol sends interrupts to wake it.
+fn wait(drive: &Drive) -> Option<BrokenCondition> {
     let cause = drive.protocol().no_interrupts()?;
-    Broken::when(
+    BrokenCondition::when(
         drive.host.wait == Wait::Sleep,
         &["host.wait", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
-        String::from("host.wait = \"spin\" or \"hybrid\", or an interface with interrupts"),
+        String::from("host.wait = \"spin\" or \"hybrid\", or an interface that sends interrupts"),
     )
 }
 
-fn stages(drive: &Drive) -> Option<Broken> {
+/// The stack has no more stages than results have columns for.
+fn stages(drive: &Drive) -> Option<BrokenCondition> {
     let count = drive.stage_names().len();
     let found = format!("stack.stages has {count} stages");
-    Broken::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+    BrokenCondition::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
 
-/// What a stage does under its lock is a part of what it does.
-fn held(drive: &Drive) -> Option<Broken> {
-    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+/// A stage holds its lock for no longer than it runs.
+fn lock_times(drive: &Drive) -> Option<BrokenCondition> {
+    let is_broken = |stage: &&StackStage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
     let stage = drive.stack.stages.iter().find(is_broken)?;
-    Broken::when(
+    BrokenCondition::when(
         true,
         &["stack.stages"],
         format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
-        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+        String::from("submit_held_ns no larger than submit_ns, and complete_held_ns no larger than complete_ns"),
     )
 }
 
-/// Voltage rises from one clock to the other, so there must be room between them.
-fn clocks(drive: &Drive) -> Option<Broken> {
+/// The clock of the lowest voltage is below the nominal clock, because voltage rises between the two.
+fn clocks(drive: &Drive) -> Option<BrokenCondition> {
     let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
-    Broken::when(
+    BrokenCondition::when(
         low >= high,
         &["power.volts_min_ghz", "host.nominal_ghz"],
         format!("power.volts_min_ghz is {low} with host.nominal_ghz {high}"),
@@ -90,19 +92,21 @@ fn clocks(drive: &Drive) -> Option<Broken> {
     )
 }
 
-fn volts(drive: &Drive) -> Option<Broken> {
+/// The lowest voltage is no higher than the highest.
+fn volts(drive: &Drive) -> Option<BrokenCondition> {
     let (low, high) = (drive.power.volts_min, drive.power.volts_max);
-    Broken::when(
+    BrokenCondition::when(
         low > high,
         &["power.volts_min", "power.volts_max"],
         format!("power.volts_min is {low} with power.volts_max {high}"),
-        String::from("power.volts_min up to power.volts_max"),
+        String::from("power.volts_min no higher than power.volts_max"),
     )
 }
 
-fn stripe(drive: &Drive) -> Option<Broken> {
+/// A stripe is no larger than the capacity.
+fn stripe(drive: &Drive) -> Option<BrokenCondition> {
     let (stripe, capacity) = (drive.media.stripe_bytes, drive.media.capacity_mib);
-    Broken::when(
+    BrokenCondition::when(
         u64::from(stripe) > capacity << 20,
         &["media.stripe_bytes", "media.capacity_mib"],
         format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
@@ -110,8 +114,8 @@ fn stripe(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// Spare chips, several buses and clocks belong to chips that are told apart.
-fn chips(drive: &Drive) -> Option<Broken> {
+/// Spare chips, several buses and clock cycles need chips that are modelled one by one.
+fn chips(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let keys = [
         ("spare_chips", u32::from(media.spare_chips)),
@@ -120,7 +124,7 @@ fn chips(drive: &Drive) -> Option<Broken> {
         ("dummy_clocks", media.dummy_clocks.into()),
     ];
     let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
-    Broken::when(
+    BrokenCondition::when(
         media.chip_bytes == 0,
         &[
             "media.chip_bytes",
@@ -134,42 +138,46 @@ fn chips(drive: &Drive) -> Option<Broken> {
     )
 }
 
-fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
+/// A stripe consists of whole chips.
+fn chips_fill_stripe(drive: &Drive) -> Option<BrokenCondition> {
     let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
-    Broken::when(
+    BrokenCondition::when(
         chip > 0 && !stripe.is_multiple_of(chip),
         &["media.chip_bytes", "media.stripe_bytes"],
         format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
-        String::from("a stripe of whole chips"),
+        String::from("media.stripe_bytes that is a multiple of media.chip_bytes"),
     )
 }
 
-/// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
-fn pulses(drive: &Drive) -> Option<Broken> {
+/// Programming pulses of typical data, half zeros and half ones, fit into `program_ns`.
+fn pulses(drive: &Drive) -> Option<BrokenCondition> {
     let (shortest, program) = (Cells::of(&drive.media).typical_pulse_time(), drive.media.program);
-    Broken::when(
+    BrokenCondition::when(
         shortest > program,
         &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
-        format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
-        String::from("media.program_ns no shorter than its pulses"),
+        format!("media.program_ns is {}, with programming pulses of {} ns in all", program.as_ns(), shortest.as_ns()),
+        String::from("media.program_ns no shorter than the pulses together"),
     )
 }
 
-fn pattern(drive: &Drive) -> Option<Broken> {
+/// If the time of a write depends on its data, the durations of both pulses are known.
+fn pattern(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
-    Broken::when(
+    BrokenCondition::when(
         data_matters && (media.reset.is_zero() || media.set.is_zero()),
         &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
         String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
-        String::from("both pulses, or media.data_pattern = \"typical\" and media.write_difference = false"),
+        String::from(
+            "media.reset_ns and media.set_ns above 0, or media.data_pattern = \"typical\" and media.write_difference = false",
+        ),
     )
 }
 
-/// Something has to fit between two pauses.
-fn housekeeping(drive: &Drive) -> Option<Broken> {
+/// A housekeeping pause is shorter than the interval between pauses.
+fn housekeeping(drive: &Drive) -> Option<BrokenCondition> {
     let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
-    Broken::when(
+    BrokenCondition::when(
         pause >= interval && !(pause.is_zero() && interval.is_zero()),
         &["media.housekeeping_us", "media.housekeeping_interval_us"],
         format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
@@ -177,21 +185,22 @@ fn housekeeping(drive: &Drive) -> Option<Broken> {
     )
 }
 
-fn wear_line(drive: &Drive) -> Option<Broken> {
+/// A stripe consists of whole wear-levelling lines.
+fn wear_line(drive: &Drive) -> Option<BrokenCondition> {
     let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
-    Broken::when(
+    BrokenCondition::when(
         line > 0 && !stripe.is_multiple_of(line),
         &["media.wear_line_bytes", "media.stripe_bytes"],
         format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
-        String::from("a stripe of whole lines"),
+        String::from("media.stripe_bytes that is a multiple of media.wear_line_bytes"),
     )
 }
 
-/// A receiver advertises credits for a packet of the largest payload at least (PCI Express Base Specification 6.0,
+/// A receiver advertises credits for at least one packet of the largest payload (PCI Express Base Specification 6.0,
 /// section 2.6.1); with fewer, such a packet would wait for ever.
-fn data_credits(drive: &Drive) -> Option<Broken> {
+fn data_credits(drive: &Drive) -> Option<BrokenCondition> {
     let (credits, payload) = (drive.link.posted_data_credits, drive.link.max_payload_bytes);
-    Broken::when(
+    BrokenCondition::when(
         u32::from(credits) * 16 < payload,
         &["link.posted_data_credits", "link.max_payload_bytes"],
         format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
@@ -199,10 +208,10 @@ fn data_credits(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// Slower lanes would bring a packet's wire time near 2^64 ps.
-fn lane_rate(drive: &Drive) -> Option<Broken> {
+/// A lane is fast enough that a packet's wire time stays far below 2^64 ps.
+fn lane_rate(drive: &Drive) -> Option<BrokenCondition> {
     let rate = drive.link.lane_bytes_per_ns;
-    Broken::when(
+    BrokenCondition::when(
         rate > 0.0 && rate < 1e-3,
         &["link.lane_bytes_per_ns"],
         format!("link.lane_bytes_per_ns is {rate}"),
@@ -212,10 +221,10 @@ fn lane_rate(drive: &Drive) -> Option<Broken> {
 
 /// A completion carries no more than a packet may, answers no more than one request, and ends at a boundary (section
 /// 2.3.1.1).
-fn completion_size(drive: &Drive) -> Option<Broken> {
+fn completion_size(drive: &Drive) -> Option<BrokenCondition> {
     let (size, boundary) = (drive.link.completion_bytes, drive.link.read_completion_boundary_bytes);
     let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
-    Broken::when(
+    BrokenCondition::when(
         size > 0 && !(boundary..=size_max).contains(&size),
         &["link.completion_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
         format!("link.completion_bytes is {size}"),
@@ -226,9 +235,10 @@ fn completion_size(drive: &Drive) -> Option<Broken> {
     )
 }
 
-fn refresh(drive: &Drive) -> Option<Broken> {
+/// A DRAM refresh is no longer than the interval between refreshes.
+fn refresh(drive: &Drive) -> Option<BrokenCondition> {
     let (refresh, interval) = (drive.root_complex.refresh, drive.root_complex.refresh_interval);
-    Broken::when(
+    BrokenCondition::when(
         refresh > interval,
         &["root_complex.refresh_ns", "root_complex.refresh_interval_ns"],
         format!(
@@ -240,11 +250,11 @@ fn refresh(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// What pieces are matters where they cost something.
-fn pieces(drive: &Drive) -> Option<Broken> {
+/// Sizes of pieces and words are given only if pieces cost time.
+fn dma_pieces(drive: &Drive) -> Option<BrokenCondition> {
     let (dma, usual) = (&drive.dma, Dma::default());
     let is_idle = dma.piece.is_zero() && (dma.piece_bytes != usual.piece_bytes || dma.word_bytes != usual.word_bytes);
-    Broken::when(
+    BrokenCondition::when(
         is_idle,
         &["dma.piece_ns", "dma.piece_bytes", "dma.word_bytes"],
         format!("dma.piece_bytes is {} and dma.word_bytes {} with dma.piece_ns 0", dma.piece_bytes, dma.word_bytes),
@@ -252,20 +262,20 @@ fn pieces(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// What costs nothing needs no turns.
-fn turns(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// Full duplex of the DMA engine is given only if transfers occupy the engine.
+fn dma_duplex(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.dma.full_duplex && !drive.dma.takes_turns(),
         &["dma.full_duplex", "dma.piece_ns", "dma.from_host_ns", "dma.to_host_ns"],
-        String::from("dma.full_duplex is true where nothing is moved in turns"),
+        String::from("dma.full_duplex is true, but no transfer occupies the DMA engine"),
         String::from("dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0"),
     )
 }
 
-/// The link cuts requests that are longer than it allows.
-fn dma_requests(drive: &Drive) -> Option<Broken> {
+/// Requests of the DMA engine are no longer than the link allows.
+fn dma_requests(drive: &Drive) -> Option<BrokenCondition> {
     let (bytes, bytes_max) = (drive.dma.request_bytes, drive.link.max_read_request_bytes);
-    Broken::when(
+    BrokenCondition::when(
         bytes > bytes_max,
         &["dma.request_bytes", "link.max_read_request_bytes"],
         format!("dma.request_bytes is {bytes} with link.max_read_request_bytes {bytes_max}"),

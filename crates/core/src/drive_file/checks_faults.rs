@@ -1,40 +1,42 @@
-//! Conditions between the keys of a fault, and between them and the drive's: a key that says nothing of what happens is
-//! refused, and so is a fault that nothing could survive.
+//! Conditions between the keys of a fault rule, and between them and the drive's keys. A key that has no meaning for
+//! the rule's action is refused, and so is a fault that no run could survive.
 
 use crate::config::section::Section;
 use crate::config::{Fault, FaultAction, FaultSubject, Mapping};
 use crate::drive::Drive;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 
-/// Chance from which on the replays of a packet would hardly ever end.
+/// Probability of corruption from which on the replays of a packet would hardly ever end.
 const CORRUPTED_MAX: f64 = 0.9;
 
-/// The first condition that each fault breaks.
-pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+/// First condition that each fault rule breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let numbered = drive.faults.iter().enumerate();
     numbered.filter_map(|(place, fault)| broken_by(drive, place + 1, fault)).collect()
 }
 
-/// The first condition that the fault of this number breaks.
-pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<Broken> {
-    let checks = [idle_key, what_it_takes, bank, link, endless, powerless];
+/// First condition that the fault rule of this number breaks.
+pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<BrokenCondition> {
+    let checks = [meaningless_key, missing_value, bank, link, endless_corruption, endless_power_cuts];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
-    Broken::when(true, &["faults"], found, allowed)
+    BrokenCondition::when(true, &["faults"], found, allowed)
 }
 
-type Found = Option<(String, String)>;
+/// Problem of a fault rule: what was found, and what is allowed.
+type RuleProblem = Option<(String, String)>;
 
-/// A key that says nothing of what happens.
-fn idle_key(_: &Drive, fault: &Fault) -> Found {
+/// Every key that is given has a meaning for the action.
+fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
     let usual = Fault::default().values();
     let changed = fault.values().into_iter().zip(usual).filter(|(value, usual)| value != usual);
     let key = changed.map(|((key, _), _)| key).find(|key| !fault.takes(key))?;
     let keys = fault.keys().into_iter().map(|key| key.name).filter(|key| fault.takes(key));
-    Some((format!("{key} says nothing of it"), keys.collect::<Vec<_>>().join(", ")))
+    Some((format!("{key} has no meaning for this action"), keys.collect::<Vec<_>>().join(", ")))
 }
 
-fn what_it_takes(_: &Drive, fault: &Fault) -> Found {
+/// The action has the durations, factors or widths that it needs.
+fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
     let Fault { action, from, until, delay, factor, lanes, generation, .. } = *fault;
     let says =
         |is_wrong: bool, found: &str, allowed: &str| is_wrong.then(|| (String::from(found), String::from(allowed)));
@@ -43,43 +45,47 @@ fn what_it_takes(_: &Drive, fault: &Fault) -> Found {
     window.or_else(|| match action {
         FaultAction::Delay => says(delay.is_zero(), "delay_us is 0", "delay_us above 0"),
         FaultAction::SlowBank => says(factor <= 1.0, "factor is 1", "factor above 1"),
-        FaultAction::StuckBank => says(until.is_zero(), "it would never end", "until_us above from_us"),
-        FaultAction::Retrain => says(lanes == 0 && generation == 0, "nothing changes", "lanes or generation above 0"),
+        FaultAction::StuckBank => says(until.is_zero(), "the bank would be stuck for ever", "until_us above from_us"),
+        FaultAction::Retrain => {
+            says(lanes == 0 && generation == 0, "the link would not change", "lanes or generation above 0")
+        }
         _ => None,
     })
 }
 
-fn bank(drive: &Drive, fault: &Fault) -> Found {
+/// The bank exists, and addresses have fixed banks.
+fn bank(drive: &Drive, fault: &Fault) -> RuleProblem {
     if fault.subject() != FaultSubject::Bank {
         return None;
     }
     if drive.translation.mapping == Mapping::Page {
-        let found = String::from("no address has a bank of its own with translation.mapping \"page\"");
+        let found = String::from("addresses have no fixed bank with translation.mapping \"page\"");
         return Some((found, String::from("translation.mapping = \"none\"")));
     }
     let banks = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
     (fault.bank >= banks).then(|| (format!("bank is {}", fault.bank), format!("0 to {}", banks - 1)))
 }
 
-fn link(drive: &Drive, fault: &Fault) -> Found {
+/// A retrained link is neither wider nor faster than the drive's link.
+fn link(drive: &Drive, fault: &Fault) -> RuleProblem {
     let link = &drive.link;
     if fault.lanes > link.lanes {
         return Some((
             format!("lanes is {} with link.lanes {}", fault.lanes, link.lanes),
-            String::from("no more lanes"),
+            format!("lanes up to {}", link.lanes),
         ));
     }
     if fault.generation > link.generation {
         let found = format!("generation is {} with link.generation {}", fault.generation, link.generation);
-        return Some((found, String::from("no later generation")));
+        return Some((found, format!("generation up to {}", link.generation)));
     }
     let is_fixed = fault.generation > 0 && link.lane_bytes_per_ns > 0.0;
     let found = || String::from("link.lane_bytes_per_ns gives the rate of a lane, whatever the generation");
-    is_fixed.then(|| (found(), String::from("lanes alone")))
+    is_fixed.then(|| (found(), String::from("lanes without generation")))
 }
 
-/// A packet that is corrupted each time never arrives.
-fn endless(_: &Drive, fault: &Fault) -> Found {
+/// Some packets arrive: corrupting every packet for ever would leave the run without an end.
+fn endless_corruption(_: &Drive, fault: &Fault) -> RuleProblem {
     let Fault { action, every, times, probability, until, .. } = *fault;
     let is_endless = action == FaultAction::CorruptPacket
         && every == 1
@@ -92,8 +98,8 @@ fn endless(_: &Drive, fault: &Fault) -> Found {
     })
 }
 
-/// A drive whose power fails again and again gets nothing done.
-fn powerless(_: &Drive, fault: &Fault) -> Found {
+/// Power fails a limited number of times.
+fn endless_power_cuts(_: &Drive, fault: &Fault) -> RuleProblem {
     let is_endless = fault.subject() == FaultSubject::Event && fault.times == 0;
     is_endless.then(|| (String::from("power would fail for ever"), String::from("times above 0")))
 }

@@ -1,18 +1,19 @@
-//! Conditions between keys of processors, buffer and translation layer: keys of a part that is not there change nothing,
-//! and are refused where the user has written them.
+//! Conditions between keys of a drive's processors, buffer and translation layer. Keys of a part that the drive does
+//! not have would change nothing, and are refused if the user has given them.
 
 use crate::config::origin::Origin;
 use crate::config::{Acknowledge, Cleaning, DataPattern, Mapping, Technology, WearLevelling};
 use crate::drive::Drive;
 use crate::media::flash::{layout::FlashLayout, shape};
 use crate::media::translation::TranslationShape;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 
-/// Units of the largest drive: their numbers have 32 bits, and one of them stands for none.
+/// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
-/// Dies of the largest drive.
+/// Number of dies of the largest drive.
 const DIES_MAX: u32 = 1 << 16;
 
+/// Keys that change nothing without a translation layer.
 const TRANSLATION_KEYS: &[&str] = &[
     "translation.unit_bytes",
     "translation.over_provisioning",
@@ -34,67 +35,71 @@ const TRANSLATION_KEYS: &[&str] = &[
 ];
 
 /// All conditions that `drive` breaks.
-pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
     let of_flash = [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, spare, room];
-    // Later conditions are about what earlier ones have found to be there.
+    // Later conditions assume that earlier ones hold.
     let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
     general.into_iter().chain([flash]).flatten().collect()
 }
 
-/// Whether the user has given a key, and not just the value that it has without. A drive that is printed whole has all keys.
+/// True if the user has given a key a value other than its default. A drive that is printed whole has all keys, at
+/// their defaults too.
 fn is_written(drive: &Drive, key: &str) -> bool {
     let is_given = matches!(drive.sources.of(key), Origin::File | Origin::Set);
     is_given && drive.value_of(key) != Drive::blank().value_of(key)
 }
 
-fn processors(drive: &Drive) -> Option<Broken> {
+/// The number of processor cores is given only if commands take processor time.
+fn processors(drive: &Drive) -> Option<BrokenCondition> {
     let takes_core = !drive.controller.read_core.is_zero() || !drive.controller.write_core.is_zero();
-    Broken::when(
+    BrokenCondition::when(
         !takes_core && is_written(drive, "controller.cores"),
         &["controller.cores", "controller.read_core_ns", "controller.write_core_ns"],
-        format!("controller.cores is {}, but no command takes any time of theirs", drive.controller.cores),
+        format!("controller.cores is {}, but no command takes processor time of the drive", drive.controller.cores),
         String::from("controller.cores with controller.read_core_ns or controller.write_core_ns above 0"),
     )
 }
 
-fn nothing_mapped(drive: &Drive) -> Option<Broken> {
+/// Keys of the translation layer are given only if there is one.
+fn nothing_mapped(drive: &Drive) -> Option<BrokenCondition> {
     let is_mapped = drive.translation.mapping == Mapping::Page;
-    // What flash is made of may stand there for whoever gives it a translation layer.
+    // Flash may be described by its keys before a drive gives it a translation layer.
     let is_flash = drive.media.technology == Technology::Nand;
     let is_inert = |key: &&&str| is_written(drive, key) && !(is_flash && key.starts_with("media."));
     let key = TRANSLATION_KEYS.iter().find(is_inert)?;
-    Broken::when(
+    BrokenCondition::when(
         !is_mapped,
         TRANSLATION_KEYS,
-        format!("{key} is given with translation.mapping \"none\", where it changes nothing"),
+        format!("{key} is given with translation.mapping \"none\", where it has no effect"),
         String::from("translation.mapping = \"page\""),
     )
 }
 
-/// What is acknowledged in the cells needs no protection.
-fn nothing_buffered(drive: &Drive) -> Option<Broken> {
+/// Power-loss protection is given only if writes are acknowledged before they are in the cells.
+fn nothing_buffered(drive: &Drive) -> Option<BrokenCondition> {
     let is_inert = drive.translation.mapping == Mapping::None && drive.media.acknowledge == Acknowledge::Late;
-    Broken::when(
+    BrokenCondition::when(
         is_inert && is_written(drive, "buffer.power_loss_protection"),
         &["buffer.power_loss_protection", "media.acknowledge"],
-        String::from("buffer.power_loss_protection is given with media.acknowledge \"late\", where it changes nothing"),
+        String::from("buffer.power_loss_protection is given with media.acknowledge \"late\", where it has no effect"),
         String::from("media.acknowledge = \"early\", or translation.mapping = \"page\""),
     )
 }
 
-fn technology(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// A translation layer needs flash.
+fn technology(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.media.technology != Technology::Nand,
         &["translation.mapping", "media.technology"],
-        String::from("translation.mapping is \"page\" over a memory that is overwritten in place"),
+        String::from("translation.mapping is \"page\" with a memory that is overwritten in place"),
         String::from("translation.mapping = \"none\", or media.technology = \"nand\""),
     )
 }
 
-/// What banks have, and flash behind a translation layer has not.
-fn banks_alone(drive: &Drive) -> Option<Broken> {
+/// Keys of memory that is overwritten in place are not given together with a translation layer.
+fn banks_alone(drive: &Drive) -> Option<BrokenCondition> {
     let media = &drive.media;
     let keys = [
         ("media.chip_bytes", media.chip_bytes > 0),
@@ -104,7 +109,7 @@ fn banks_alone(drive: &Drive) -> Option<Broken> {
         ("media.wear_levelling", media.wear_levelling != WearLevelling::None),
     ];
     let (key, _) = keys.iter().find(|(_, is_given)| *is_given)?;
-    Broken::when(
+    BrokenCondition::when(
         true,
         &[
             "translation.mapping",
@@ -115,56 +120,63 @@ fn banks_alone(drive: &Drive) -> Option<Broken> {
             "media.wear_levelling",
         ],
         format!("{key} is given with translation.mapping \"page\""),
-        format!("translation.mapping = \"none\", or {key} as it is without"),
+        format!("translation.mapping = \"none\", or {key} at its default"),
     )
 }
 
-fn rows(drive: &Drive) -> Option<Broken> {
+/// A stripe consists of whole mapping units.
+fn rows(drive: &Drive) -> Option<BrokenCondition> {
     let (row, unit) = (drive.media.stripe_bytes, drive.translation.unit_bytes);
-    Broken::when(
+    BrokenCondition::when(
         !row.is_multiple_of(unit),
         &["media.stripe_bytes", "translation.unit_bytes"],
         format!("media.stripe_bytes is {row} with translation.unit_bytes {unit}"),
-        String::from("a stripe, the page of all planes, of whole units"),
+        String::from("media.stripe_bytes (one page of all planes) that is a multiple of translation.unit_bytes"),
     )
 }
 
-fn planes(drive: &Drive) -> Option<Broken> {
+/// The planes share a stripe evenly.
+fn planes(drive: &Drive) -> Option<BrokenCondition> {
     let (row, planes) = (drive.media.stripe_bytes, u32::from(drive.media.planes));
-    Broken::when(
+    BrokenCondition::when(
         !row.is_multiple_of(planes),
         &["media.stripe_bytes", "media.planes"],
         format!("media.stripe_bytes is {row} with media.planes {planes}"),
-        String::from("a stripe that its planes share evenly"),
+        String::from("media.stripe_bytes that is a multiple of media.planes"),
     )
 }
 
-fn block(drive: &Drive) -> Option<Broken> {
+/// A program unit is one stripe for each bit of a cell, and a block consists of whole word lines.
+fn block(drive: &Drive) -> Option<BrokenCondition> {
     let (row, program, pages) = (drive.media.stripe_bytes, drive.media.program_bytes, drive.media.block_pages);
     let bits = program / row;
     let is_right = program.is_multiple_of(row) && (1..=3).contains(&bits) && pages.is_multiple_of(bits);
-    Broken::when(
+    BrokenCondition::when(
         !is_right,
         &["media.program_bytes", "media.stripe_bytes", "media.block_pages"],
         format!("media.program_bytes is {program} with media.stripe_bytes {row} and media.block_pages {pages}"),
-        String::from("one, two or three stripes for as many bits a cell, and a block of whole word lines"),
+        String::from(
+            "program_bytes of one stripe for each bit of a cell (1 to 3), and block_pages that is a multiple of these bits",
+        ),
     )
 }
 
-fn choices(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// The number of candidate blocks is given only for the victim policy that uses it.
+fn choices(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         is_written(drive, "translation.choices") && drive.translation.cleaning != Cleaning::DChoices,
         &["translation.choices", "translation.cleaning"],
-        String::from("translation.choices is given for a cleaning that has none"),
+        String::from("translation.choices is given with a translation.cleaning that does not use it"),
         String::from("translation.cleaning = \"d-choices\""),
     )
 }
 
-fn pages_of_a_cell(drive: &Drive) -> Option<Broken> {
+/// Read times of further pages are given only for cells with as many bits.
+fn pages_of_a_cell(drive: &Drive) -> Option<BrokenCondition> {
     let bits = drive.media.program_bytes / drive.media.stripe_bytes;
     let beyond = [(2, "media.read_centre_ns"), (3, "media.read_upper_ns")];
     let (_, key) = beyond.into_iter().find(|(bit, key)| bits < *bit && is_written(drive, key))?;
-    Broken::when(
+    BrokenCondition::when(
         true,
         &["media.read_centre_ns", "media.read_upper_ns", "media.program_bytes", "media.stripe_bytes"],
         format!("{key} is given for cells of {bits} bits"),
@@ -172,10 +184,11 @@ fn pages_of_a_cell(drive: &Drive) -> Option<Broken> {
     )
 }
 
-fn units(drive: &Drive) -> Option<Broken> {
+/// Mapping units and dies can be numbered.
+fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
     let units = (drive.media.capacity_mib << 20) / u64::from(drive.translation.unit_bytes);
-    Broken::when(
+    BrokenCondition::when(
         units > UNITS_MAX || dies > DIES_MAX,
         &["media.capacity_mib", "translation.unit_bytes", "media.channels", "media.banks_per_channel"],
         format!("{units} units on {dies} dies"),
@@ -183,31 +196,31 @@ fn units(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// Room to move in: cleaning needs blocks beside those that hold the user's units.
-fn spare(drive: &Drive) -> Option<Broken> {
+/// Over-provisioning leaves garbage collection enough blocks beyond those that hold the user's units.
+fn spare(drive: &Drive) -> Option<BrokenCondition> {
     let TranslationShape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
     let blocks_min = TranslationShape::blocks_min(units, block_units);
     let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
-    Broken::when(
+    BrokenCondition::when(
         blocks < blocks_min,
         &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
-        format!("translation.over_provisioning is {given}, which makes {blocks} blocks of all dies together"),
+        format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
         format!(
-            "at least {:.4}: {blocks_min} blocks, for the user's units, what is being written and room to move",
+            "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection",
             (needed / units as f64 - 1.0) * 1.0001
         ),
     )
 }
 
-/// The buffer holds a line while another is being programmed.
-fn room(drive: &Drive) -> Option<Broken> {
+/// The write buffer holds two program units of all channels: one that is filling while another is being programmed.
+fn room(drive: &Drive) -> Option<BrokenCondition> {
     let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
     let room = drive.buffer.capacity_kib;
-    Broken::when(
+    BrokenCondition::when(
         room < 2 * line_kib.max(1),
         &["buffer.capacity_kib", "media.channels", "media.program_bytes"],
-        format!("buffer.capacity_kib is {room}, and the channels program {line_kib} KiB together"),
+        format!("buffer.capacity_kib is {room}, and all channels together program {line_kib} KiB at once"),
         format!("at least {} KiB", 2 * line_kib.max(1)),
     )
 }

@@ -1,34 +1,41 @@
-//! Conditions on several drives in one host.
+//! Conditions on descriptions with several drives in one host.
 
 use crate::drive::Drive;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 
-/// All conditions that several drives break.
-pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+/// All conditions that a description with several drives breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     match drive.drives {
         0 | 1 => Vec::new(),
         _ => [interface, faults, vectors].iter().filter_map(|check| check(drive)).collect(),
     }
 }
 
-fn interface(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// The interface's driver serves several drives.
+fn interface(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         !drive.protocol().stands_beside_others(drive),
         &["drives", "interface"],
         format!("drives is {} with {}, whose driver serves one", drive.drives, drive.protocol().title()),
-        String::from("drives = 1, or an interface whose driver serves several, without what they would share"),
+        String::from("drives = 1, or an interface whose driver serves several drives without shared state"),
     )
 }
 
-fn faults(drive: &Drive) -> Option<Broken> {
-    let found = format!("drives is {} with faults, which name no drive", drive.drives);
-    Broken::when(!drive.faults.is_empty(), &["drives", "faults"], found, String::from("one of them"))
+/// There are no fault rules, because they do not name a drive.
+fn faults(drive: &Drive) -> Option<BrokenCondition> {
+    let found = format!("drives is {} with faults, which do not say which drive they affect", drive.drives);
+    BrokenCondition::when(
+        !drive.faults.is_empty(),
+        &["drives", "faults"],
+        found,
+        String::from("drives = 1, or no faults"),
+    )
 }
 
-/// Vectors of interrupts are numbered through all drives.
-fn vectors(drive: &Drive) -> Option<Broken> {
+/// All queue pairs have an interrupt vector: vectors are numbered through all drives.
+fn vectors(drive: &Drive) -> Option<BrokenCondition> {
     let pairs = drive.limits().queue_pairs;
-    Broken::when(
+    BrokenCondition::when(
         u64::from(pairs) * u64::from(drive.drives) > u64::from(u16::MAX),
         &["drives"],
         format!("drives is {} with {pairs} queue pairs each", drive.drives),

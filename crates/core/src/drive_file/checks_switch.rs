@@ -1,57 +1,68 @@
-//! Conditions on switches between root ports and drives, and on a peer of the drives at one.
+//! Conditions on switches between root ports and drives, and on a peer device at such a switch.
 
 use crate::config::{Duplex, Peer, Switch};
 use crate::drive::Drive;
 use crate::link::rate::WireRate;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 
-/// All conditions that switches and peers break.
-pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let peer: Vec<Broken> = match drive.peer.is_there() {
-        false => peer_without_effect(drive).into_iter().collect(),
+/// All conditions that the switches and peer of a drive break.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
+    let peer: Vec<BrokenCondition> = match drive.peer.is_there() {
+        false => keys_without_peer(drive).into_iter().collect(),
         true => [peer_at_switch, peer_translated, peer_interrupted].iter().filter_map(|check| check(drive)).collect(),
     };
     switches(drive).into_iter().chain(peer).collect()
 }
 
-fn switches(drive: &Drive) -> Vec<Broken> {
+/// Conditions on the switches alone.
+fn switches(drive: &Drive) -> Vec<BrokenCondition> {
     match drive.switch.is_there() {
-        false => without_effect(drive).into_iter().collect(),
-        true => [interface, faults, duplex, late, width].iter().filter_map(|check| check(drive)).collect(),
+        false => keys_without_switches(drive).into_iter().collect(),
+        true => [interface, faults, duplex, late_writes, uplink_rate].iter().filter_map(|check| check(drive)).collect(),
     }
 }
 
-/// What switches are like matters where there are any.
-fn without_effect(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// Properties of switches are given only if there are switches.
+fn keys_without_switches(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.switch != Switch::default(),
         &["switch.drives", "switch.uplink_generation", "switch.uplink_lanes", "switch.pass_ns"],
-        String::from("switch.drives is 0, with other keys of [switch]"),
-        String::from("switch.drives above 0, or none of them"),
+        String::from("switch.drives is 0, and other keys of [switch] are given"),
+        String::from("switch.drives above 0, or no key of [switch]"),
     )
 }
 
-fn interface(drive: &Drive) -> Option<Broken> {
+/// The interface's driver serves several drives.
+fn interface(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("switch.drives is {} with {}", drive.switch.drives, drive.protocol().title());
-    let allowed = String::from("switch.drives = 0, or an interface of which several drives can stand in one host");
-    Broken::when(!drive.protocol().stands_beside_others(drive), &["switch.drives", "interface"], found, allowed)
+    let allowed = String::from("switch.drives = 0, or an interface whose driver serves several drives");
+    BrokenCondition::when(
+        !drive.protocol().stands_beside_others(drive),
+        &["switch.drives", "interface"],
+        found,
+        allowed,
+    )
 }
 
-fn faults(drive: &Drive) -> Option<Broken> {
-    let found = format!("switch.drives is {} with faults, whose packets meet one link", drive.switch.drives);
-    Broken::when(!drive.faults.is_empty(), &["switch.drives", "faults"], found, String::from("one of them"))
+/// There are no fault rules, because their packets are matched on a single link.
+fn faults(drive: &Drive) -> Option<BrokenCondition> {
+    let found = format!("switch.drives is {} with faults, which need a link without switches", drive.switch.drives);
+    let allowed = String::from("switch.drives = 0, or no faults");
+    BrokenCondition::when(!drive.faults.is_empty(), &["switch.drives", "faults"], found, allowed)
 }
 
-fn duplex(drive: &Drive) -> Option<Broken> {
+/// Links behind a switch are full duplex.
+fn duplex(drive: &Drive) -> Option<BrokenCondition> {
     let found = format!("link.duplex is \"shared\" with switch.drives {}", drive.switch.drives);
     let allowed = String::from("link.duplex = \"full\", or switch.drives = 0");
-    Broken::when(drive.link.duplex == Duplex::Shared, &["link.duplex", "switch.drives"], found, allowed)
+    BrokenCondition::when(drive.link.duplex == Duplex::Shared, &["link.duplex", "switch.drives"], found, allowed)
 }
 
-/// A write that is late holds the credits of the root port that it came by back, which is all drives' here.
-fn late(drive: &Drive) -> Option<Broken> {
+/// No writes are delayed at the root complex: such a write keeps the credits of its root port, which all drives behind
+/// the switch share.
+fn late_writes(drive: &Drive) -> Option<BrokenCondition> {
     let ratio = drive.root_complex.late_write_ratio;
-    Broken::when(
+    BrokenCondition::when(
         ratio > 0.0,
         &["root_complex.late_write_ratio", "switch.drives"],
         format!("root_complex.late_write_ratio is {ratio} with switch.drives {}", drive.switch.drives),
@@ -59,11 +70,11 @@ fn late(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// Packets pass a switch without waiting for their end only where the uplink keeps up with the link by which they come.
-fn width(drive: &Drive) -> Option<Broken> {
+/// An uplink is no slower than a drive's link, so that a packet can leave the switch before its end has arrived.
+fn uplink_rate(drive: &Drive) -> Option<BrokenCondition> {
     let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| WireRate::new(&link).bytes_per_ns());
     let [uplink, link] = rates;
-    Broken::when(
+    BrokenCondition::when(
         uplink < link,
         &["switch.uplink_generation", "switch.uplink_lanes", "link.generation", "link.lanes"],
         format!("the uplink of a switch carries {uplink:.1} GB/s, the link of one drive {link:.1}"),
@@ -71,9 +82,9 @@ fn width(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// What a peer is like matters where something is in its memory.
-fn peer_without_effect(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// Properties of a peer are given only if there is one.
+fn keys_without_peer(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.peer != Peer::default(),
         &[
             "peer.holds",
@@ -83,25 +94,25 @@ fn peer_without_effect(drive: &Drive) -> Option<Broken> {
             "peer.memory_read_ns",
             "peer.memory_write_ns",
         ],
-        String::from("peer.holds is \"nothing\", with other keys of [peer]"),
-        String::from("peer.holds = \"data\" or \"all\", or none of them"),
+        String::from("peer.holds is \"nothing\", and other keys of [peer] are given"),
+        String::from("peer.holds = \"data\" or \"all\", or no key of [peer]"),
     )
 }
 
-/// All drives reach the peer without passing another switch.
-fn peer_at_switch(drive: &Drive) -> Option<Broken> {
+/// All drives are behind the switch at which the peer is.
+fn peer_at_switch(drive: &Drive) -> Option<BrokenCondition> {
     let (behind, drives) = (drive.switch.drives, drive.drives);
-    Broken::when(
+    BrokenCondition::when(
         behind < drives,
         &["peer.holds", "switch.drives", "drives"],
         format!("switch.drives is {behind} with {drives} drives and a peer"),
-        String::from("one switch for all drives, at which the peer stands: switch.drives no less than drives"),
+        String::from("switch.drives no less than drives: all drives and the peer share one switch"),
     )
 }
 
-/// What stays behind a switch is translated by nobody.
-fn peer_translated(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// Addresses are not translated: packets between drives and a peer do not pass the IOMMU.
+fn peer_translated(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.root_complex.iommu,
         &["peer.holds", "root_complex.iommu"],
         String::from("root_complex.iommu is true with a peer, whose memory is reached without the root complex"),
@@ -109,12 +120,12 @@ fn peer_translated(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// A peer that asks looks for completions in its own memory.
-fn peer_interrupted(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+/// A peer that submits requests itself polls for completions in its own memory, and gets no interrupts.
+fn peer_interrupted(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.peer.has(false) && drive.protocol().no_interrupts().is_none(),
         &["peer.holds", "interface"],
-        String::from("peer.holds is \"all\" with interrupts, which go to a host's processors"),
+        String::from("peer.holds is \"all\" with an interface that interrupts the host's processors"),
         String::from("an interface without interrupts, or peer.holds = \"data\""),
     )
 }

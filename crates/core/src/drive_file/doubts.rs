@@ -1,25 +1,25 @@
-//! Moving the constants of a drive that are in doubt: to the ends of their ranges, or to any values at once.
+//! Overrides that set the uncertain constants of a drive to the ends of their ranges, or to any values at once.
 
 use serde_json::Value as Json;
 
 use super::overrides::Override;
 use crate::config::doubt::SHARE_WITHOUT_RANGE;
-use crate::config::{Cause, Doubt};
+use crate::config::{UncertainConstant, UncertaintyCause};
 use crate::drive::Drive;
 
 impl Drive {
-    /// The constants in doubt on which this drive's results can depend, by key: not those of a protocol that it does not
-    /// speak.
-    pub fn doubts(&self) -> Vec<(Cause, &Doubt)> {
-        let assumed = self.assumed.iter().map(|doubt| (Cause::Assumed, doubt));
-        let fitted = self.fitted.iter().map(|doubt| (Cause::Fitted, doubt));
+    /// Uncertain constants on which this drive's results can depend, sorted by key. Constants of protocols that the
+    /// drive does not use are left out.
+    pub fn doubts(&self) -> Vec<(UncertaintyCause, &UncertainConstant)> {
+        let assumed = self.assumed.iter().map(|doubt| (UncertaintyCause::Assumed, doubt));
+        let fitted = self.fitted.iter().map(|doubt| (UncertaintyCause::Fitted, doubt));
         let mut doubts: Vec<_> = assumed.chain(fitted).collect();
         doubts.retain(|(_, doubt)| doubt.key.split_once('.').is_some_and(|(section, _)| self.has_part_in(section)));
         doubts.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
         doubts
     }
 
-    /// The value in effect of a key, or of a cost of a stage, in the key's unit.
+    /// Value in effect of a key, or of a cost of a stage, in the key's unit.
     pub fn value_of(&self, key: &str) -> Option<Json> {
         let resolved = self.resolved();
         match stage_cost(key) {
@@ -28,30 +28,31 @@ impl Drive {
         }
     }
 
-    /// The overrides that bring a constant to the ends of its range, or to its other choice; an end that it is at already
-    /// is left out. A fitted one goes at least a tenth either way: how narrowly a result pins it down says nothing on
-    /// whether the result depends on it.
-    pub fn extremes(&self, cause: Cause, doubt: &Doubt) -> Vec<Override> {
+    /// Overrides that set an uncertain constant to the ends of its range, or to its alternative value. An end that
+    /// equals the value in effect is left out. A fitted constant is moved by a tenth either way at least: a narrow fit
+    /// does not tell whether a result depends on the constant.
+    pub fn extremes(&self, cause: UncertaintyCause, doubt: &UncertainConstant) -> Vec<Override> {
         if !doubt.is_range() {
             return Override::parse(&format!("{}={}", doubt.key, doubt.instead)).into_iter().collect();
         }
         let Some(value) = self.value_of(&doubt.key).and_then(|value| value.as_f64()) else { return Vec::new() };
         let (mut low, mut high) = doubt.range(value);
-        if cause == Cause::Fitted {
+        if cause == UncertaintyCause::Fitted {
             (low, high) = (low.min(value * (1.0 - SHARE_WITHOUT_RANGE)), high.max(value * (1.0 + SHARE_WITHOUT_RANGE)));
         }
         let ends = [low, high].into_iter().filter(|end| *end != value);
-        ends.flat_map(|end| self.moved_together(&[(doubt, end)])).collect()
+        ends.flat_map(|end| self.overrides_for(&[(doubt, end)])).collect()
     }
 
-    /// The overrides that bring constants to values, rounded where a key takes whole numbers.
-    pub fn moved_together(&self, values: &[(&Doubt, f64)]) -> Vec<Override> {
+    /// Overrides that set several uncertain constants to given values, rounded where a key takes whole numbers.
+    pub fn overrides_for(&self, values: &[(&UncertainConstant, f64)]) -> Vec<Override> {
         let values: Vec<(&str, f64)> = values.iter().map(|(doubt, value)| (doubt.key.as_str(), *value)).collect();
-        self.moved_texts(&values).iter().filter_map(|text| Override::parse(text).ok()).collect()
+        self.override_texts(&values).iter().filter_map(|text| Override::parse(text).ok()).collect()
     }
 
-    /// The same for keys by name, as texts that `--set` takes.
-    pub(crate) fn moved_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
+    /// Texts for `--set` that set several keys, given by full name, to values; costs of stages become one new list of
+    /// stages.
+    pub(crate) fn override_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
         let mut overrides = Vec::new();
         let mut stages = stages(&self.resolved()).cloned().unwrap_or_default();
         let mut is_staged = false;
@@ -66,6 +67,7 @@ impl Drive {
         overrides
     }
 
+    /// Text of a value for a key: without a fraction if the key takes whole numbers.
     fn written(&self, key: &str, value: f64) -> String {
         let (path, name) = key.split_once('.').unwrap_or(("", key));
         let section = self.sections().into_iter().find(|section| section.path() == path);
@@ -75,18 +77,19 @@ impl Drive {
     }
 }
 
-/// Give a cost of a stage its value; false if there is no such stage.
+/// Sets a cost of a stage; returns false if there is no such stage.
 fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
     let Some(item) = stages.iter_mut().find(|item| item["name"] == stage) else { return false };
     item[cost] = if cost.ends_with("_lines") { Json::from(value.round() as u64) } else { Json::from(value) };
     true
 }
 
-/// Stage and cost of a key like `stack.stages.NAME.submit_ns`.
+/// Splits a key such as `stack.stages.NAME.submit_ns` into stage and cost; `None` for any other key.
 pub(crate) fn stage_cost(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("stack.stages.")?.rsplit_once('.')
 }
 
+/// List of stages in a resolved drive.
 fn stages(resolved: &Json) -> Option<&Vec<Json>> {
     resolved.pointer("/stack/stages")?.as_array()
 }

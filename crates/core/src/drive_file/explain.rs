@@ -1,30 +1,30 @@
-//! `phaselink check`: a drive spelt out for a person at a terminal.
+//! Output of `phaselink check`: every key of a drive with its value, origin and meaning, for a person at a terminal.
 
 use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use crate::config::origin::{Origin, Replaced};
-use crate::config::section::{Key, Section, full_name};
+use crate::config::origin::{Origin, ReplacedValue};
+use crate::config::section::{KeyDescription, Section, full_name};
 use crate::config::value::{readable, unit};
 use crate::drive::Drive;
 
-/// Columns of the terminal.
+/// Width of the terminal, in columns.
 const WIDTH: usize = 100;
-/// Narrowest column of meanings; long names and values push it past [`WIDTH`] rather than squeeze it more.
+/// Least width of the column of meanings; long names and values push it past [`WIDTH`] rather than narrow it further.
 const MEANING_WIDTH_MIN: usize = 36;
 
-/// One key as it is printed.
-struct Row {
+/// One key as it is printed: name, value, origin, meaning.
+struct KeyRow {
     name: &'static str,
     value: String,
     origin: &'static str,
     meaning: String,
-    /// The items of a list, one a line.
+    /// Items of a key that is a list, one a line.
     items: Vec<String>,
 }
 
-/// See [`Drive::explain`].
+/// Table of every key of a drive; see [`Drive::explain`].
 pub(super) fn explain(drive: &Drive) -> String {
     let mut text = match drive.summary.as_str() {
         "" => format!("{}\n", drive.name),
@@ -51,7 +51,7 @@ pub(super) fn explain(drive: &Drive) -> String {
     text
 }
 
-/// See [`Drive::notes`].
+/// One line for each section whose values a preset on the command line has replaced; see [`Drive::notes`].
 pub(super) fn notes(drive: &Drive) -> Vec<String> {
     let sections = drive.sections().into_iter().map(|section| section.path());
     let note = |section| {
@@ -62,32 +62,34 @@ pub(super) fn notes(drive: &Drive) -> Vec<String> {
     sections.filter_map(note).collect()
 }
 
-/// What the preset of a section replaces of what drives have said, as `key = value`.
-fn replaced(drive: &Drive, section: &str, which: fn(&Replaced) -> bool) -> Option<String> {
+/// Values of a section that its preset has replaced, as `key = value`; `None` if there are none.
+fn replaced(drive: &Drive, section: &str, which: fn(&ReplacedValue) -> bool) -> Option<String> {
     let of_section = drive.sources.replaced.iter().filter(|replaced| replaced.section == section && which(replaced));
     let keys: Vec<String> =
         of_section.map(|replaced| format!("{} = {}", replaced.key, shown(&replaced.value, ""))).collect();
     (!keys.is_empty()).then(|| keys.join(", "))
 }
 
-/// Each fault by what is said of it.
+/// Prints each fault rule with those keys that differ from their defaults.
 fn explain_faults(text: &mut String, drive: &Drive) {
     for (place, fault) in drive.faults.iter().enumerate() {
         let keys = fault.said().into_iter().skip(1).map(|(key, value)| format!("{key} {}", shown(&value, key)));
         let keys: Vec<String> = keys.collect();
-        let what = if keys.is_empty() { String::from("all that it can meet") } else { keys.join(", ") };
+        let what = if keys.is_empty() { String::from("every match") } else { keys.join(", ") };
         let _ = writeln!(text, "      fault {}, {}: {what}", place + 1, fault.action.name());
     }
     if drive.loses_power() {
-        let kept = if drive.keeps_acknowledged() { "and outlives power" } else { "and may be lost with power" };
-        let _ = writeln!(text, "      an acknowledged write is {}, {kept}", drive.protocol().promise(drive));
+        let durability =
+            if drive.keeps_acknowledged() { "and survives a power cut" } else { "and may be lost in a power cut" };
+        let _ = writeln!(text, "      an acknowledged write is {}, {durability}", drive.protocol().promise(drive));
     }
 }
 
+/// Prints the keys of one section.
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
     let keys = section.keys().into_iter().zip(section.values());
-    let rows: Vec<Row> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
-    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
+    let rows: Vec<KeyRow> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
+    let width = |column: fn(&KeyRow) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
     let (names, values) = (width(|row| row.name), width(|row| &row.value));
     for row in &rows {
         let head = format!("  {:names$}  {:>values$}  {:9}  ", row.name, row.value, row.origin);
@@ -102,7 +104,8 @@ fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
     }
 }
 
-fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
+/// Row of one key.
+fn row(drive: &Drive, path: &str, key: KeyDescription, value: &Json) -> KeyRow {
     let name = full_name(path, key.name);
     let origin = drive.sources.of(&name);
     let is_fitted = drive.fitted.iter().any(|mark| mark.key == name);
@@ -111,7 +114,7 @@ fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
         _ if *value == key.default || path.is_empty() => String::new(),
         _ => format!(" (default {})", shown(&key.default, key.name)),
     };
-    Row {
+    KeyRow {
         name: key.name,
         value: shown(value, key.name) + if is_fitted { " *" } else { "" },
         origin: origin.label(),
@@ -123,7 +126,7 @@ fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
     }
 }
 
-/// A value with its unit.
+/// Formats a value with its unit.
 fn shown(value: &Json, key: &str) -> String {
     match value {
         Json::Array(items) => format!("{} items", items.len()),
@@ -132,14 +135,14 @@ fn shown(value: &Json, key: &str) -> String {
     }
 }
 
-/// A table in a list: `name "fio", submit_ns 253 ns, …`.
+/// Formats a table of a list: `name "fio", submit_ns 253 ns, …`.
 fn item(table: &Json) -> String {
     let keys = table.as_object().into_iter().flatten();
     let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
     keys.join(", ")
 }
 
-/// What the host's clock makes of the costs of its software.
+/// Prints the factor by which the host's clock scales the times of its software.
 fn explain_clock(text: &mut String, drive: &Drive) {
     let (ratio, core_ghz) = (drive.software_ratio(), drive.host.core_ghz);
     let stated = drive.stack.clock_ghz > 0.0;
@@ -148,18 +151,19 @@ fn explain_clock(text: &mut String, drive: &Drive) {
     let hold_ipc = if stated { drive.stack.ipc } else { drive.host.nominal_ipc };
     let ipc = match hold_ipc == drive.host.ipc || hold_ipc == 0.0 {
         true => String::new(),
-        false => format!(", on a core that does {:.2} times as much in a clock", hold_ipc / drive.host.ipc),
+        false => format!(" on a core with {:.2} times as many instructions per clock", hold_ipc / drive.host.ipc),
     };
     if ratio == 1.0 {
-        let _ = writeln!(text, "  the costs of the stages hold at the clock of the host, {core_ghz} GHz");
+        let _ = writeln!(text, "  the stages' processor times were measured at the clock of the host, {core_ghz} GHz");
     } else {
         let _ = writeln!(
             text,
-            "  the costs of the stages hold at {hold} GHz ({whose}){ipc}: at {core_ghz} GHz they take {ratio:.3} times as long"
+            "  the stages' processor times were measured at {hold} GHz ({whose}){ipc}: at {core_ghz} GHz they take {ratio:.3} times as long"
         );
     }
 }
 
+/// Prints the reason of each fitted constant.
 fn explain_fitted(text: &mut String, drive: &Drive) {
     if !drive.fitted.is_empty() {
         text.push_str("\n* fitted, that is, chosen so that a published result comes out:\n");
@@ -172,7 +176,7 @@ fn explain_fitted(text: &mut String, drive: &Drive) {
     }
 }
 
-/// Lines of at most `width` bytes, broken between words; at least one line.
+/// Breaks a text between words into lines of at most `width` bytes; returns at least one line.
 fn wrapped(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {

@@ -1,4 +1,4 @@
-//! One fault by itself, as it is given to a drive that is being served: the table of a drive file's `[[faults]]`, in one line.
+//! Reader of one fault rule in one line, for a drive that is being served: the table of a drive file's `[[faults]]`.
 
 use crate::config::document::{Place, Value, parse_value};
 use crate::config::{Fault, list};
@@ -6,15 +6,15 @@ use crate::drive::Drive;
 use crate::drive_file::checks_faults;
 use crate::problem::Problems;
 
-/// What a rule looks like.
-const FORM: &str = "one table of [[faults]] in a line, as in { action = \"error\", operation = \"read\", every = 4 }";
+/// Form of a fault rule, as an example for error messages.
+const FORM: &str = "one table of [[faults]] in one line, as in { action = \"error\", operation = \"read\", every = 4 }";
 
 impl Drive {
-    /// Read a fault of this drive, as it stands in `faults=[…]` on the command line; its braces may be left out. `place`
-    /// stands for the file in what is said of problems.
+    /// Reads a fault rule for this drive, as it stands in `faults=[…]` on the command line; its braces may be left out.
+    /// `place` stands for the file name in error messages.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by itself and on this drive.
+    /// All problems of the rule by itself, and of the rule on this drive.
     ///
     /// ```
     /// # use phaselink_core::drive::Drive;
@@ -29,10 +29,10 @@ impl Drive {
         let (at, line) = (Place::whole(place), line.trim());
         let braced = if line.starts_with('{') { String::from(line) } else { format!("{{ {line} }}") };
         let wrong = |found: String| Problems::from(at.problem(found, FORM));
-        let node = parse_value(&at, &braced).map_err(|error| wrong(format!("`{line}` is no rule: {error}")))?;
+        let node = parse_value(&at, &braced).map_err(|error| wrong(format!("`{line}` is no fault rule: {error}")))?;
         match &node.value {
             Value::Table(table) if !table.is_empty() => {}
-            _ => return Err(wrong(format!("`{line}` is no rule"))),
+            _ => return Err(wrong(format!("`{line}` is no fault rule"))),
         }
         let mut problems = Vec::new();
         let fault: Fault = list::read_item(&node, &mut problems);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read_with_its_braces_and_without() {
+    fn fault_rule_is_read_with_braces_and_without() {
         let rule = r#"action = "error", operation = "read", first = 2"#;
         let expected = Fault { operation: FaultOperation::Read, first: 2, ..Fault::default() };
         assert_eq!(read(rule), Ok(expected.clone()));
@@ -63,16 +63,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_or_none_of_this_drive_is_refused_with_what_is_allowed() {
+    fn line_that_is_no_fault_rule_of_the_drive_is_refused_with_allowed_values() {
         for (line, found) in [
-            ("", "is no rule; allowed: one table"),
-            ("{}", "is no rule"),
-            ("3", "is no rule"),
-            ("{ action = \"error\" }, { action = \"error\" }", "is no rule"),
+            ("", "is no fault rule; allowed: one table"),
+            ("{}", "is no fault rule"),
+            ("3", "is no fault rule"),
+            ("{ action = \"error\" }, { action = \"error\" }", "is no fault rule"),
             ("action = \"eror\"", "did you mean error?"),
             ("evry = 2", "unknown key evry in [faults], did you mean every?"),
             ("action = \"slow-bank\", factor = 2, bank = 4", "bank is 4; allowed: 0 to 3"),
-            ("action = \"error\", delay_us = 3", "delay_us says nothing of it"),
+            ("action = \"error\", delay_us = 3", "delay_us has no meaning for this action"),
         ] {
             let problem = read(line).unwrap_err();
             assert!(problem.starts_with("control: ") && problem.contains(found), "{line}: {problem}");

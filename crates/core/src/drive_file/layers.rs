@@ -1,4 +1,4 @@
-//! The texts of a description, lowest first: the drives from which it starts, the file, each `--set`.
+//! Layers of a drive description, lowest first: the drives from which it starts, the file, each `--set`.
 
 use std::path::Path;
 
@@ -7,22 +7,24 @@ use crate::config::origin::Origin;
 use crate::config::value;
 use crate::problem::Problem;
 
-/// How the texts of other description files are had, by path: the core reads no files.
+/// Function that returns the text of another description file by its path; the core itself reads no files.
 pub type ReadFile = fn(&str) -> Result<String, Problem>;
 
-/// How many files may start from each other. More are a circle.
+/// Largest number of files that start from each other. More are taken for a circle.
 pub(super) const FILES_DEEP_MAX: usize = 16;
 
-/// One text of a description.
-pub(super) struct Layer {
+/// One layer of a description: the entries of one text.
+pub(super) struct TextLayer {
+    /// Kind of text.
     pub origin: Origin,
-    /// What paths in it are relative to; none for the command line.
+    /// File to which paths in this text are relative; `None` for an override.
     pub file: Option<String>,
+    /// Entries of the text.
     pub table: Table,
 }
 
-impl Layer {
-    /// The entry that names the preset of a section.
+impl TextLayer {
+    /// Entry that names the preset of a section, if this layer has one.
     pub(super) fn preset(&self, path: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, "preset"),
@@ -30,7 +32,7 @@ impl Layer {
         }
     }
 
-    /// A key of a section.
+    /// Entry of a key of a section, if this layer has one.
     pub(super) fn key(&self, path: &str, key: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, key),
@@ -38,7 +40,7 @@ impl Layer {
         }
     }
 
-    /// The path of the file that an entry names, if it names one rather than something that comes with the program.
+    /// Path of the file that an entry names, or `None` if it names a shipped drive or preset.
     pub(super) fn path_in(&self, entry: &Entry) -> Option<String> {
         let name = value::text(&entry.node).ok()?;
         if !is_path(name) {
@@ -49,15 +51,20 @@ impl Layer {
     }
 }
 
-/// Whether the name of a preset is that of a file.
+/// True if the name of a preset is the path of a file.
 pub(super) fn is_path(name: &str) -> bool {
     name.ends_with(".toml") || name.contains('/')
 }
 
-/// For descriptions that stand alone.
+/// Reader of files for descriptions that stand alone: refuses every path.
 ///
 /// # Errors
-/// Always: there are no files.
+/// Always, because no file can be read.
 pub fn no_files(path: &str) -> Result<String, Problem> {
-    Err(Problem::new(path, None, "other files cannot be read here", "presets and drives that come with the program"))
+    Err(Problem::new(
+        path,
+        None,
+        "a drive description cannot read other files here",
+        "the names of shipped presets and drives",
+    ))
 }

@@ -1,4 +1,5 @@
-//! Drive files: reading with all problems at once, presets, what holds between keys, and explanation.
+//! Drive files: reading with all problems reported at once, presets, conditions between keys, and explanation of every
+//! key.
 
 mod checks;
 mod checks_faults;
@@ -33,21 +34,21 @@ use crate::drive::Drive;
 use crate::problem::Problems;
 
 impl Drive {
-    /// Read a drive file. Values come, in rising order of precedence, from the schema's defaults, the drive that
-    /// `preset` names, the file, and `overrides` from first to last. The preset of a section replaces everything that is
-    /// said of that section below it.
+    /// Reads a drive file. Values come, in rising order of precedence, from the schema's defaults, the drive that
+    /// `preset` names, the file, and `overrides` from first to last. The preset of a section replaces all values that
+    /// lower layers give to that section.
     ///
     /// # Errors
-    /// Everything that is wrong with the file and the overrides, in that order.
+    /// All problems of the file and the overrides, in that order.
     pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
         Drive::from_files(file_name, text, overrides, no_files)
     }
 
-    /// The same where presets may be files of one's own: a whole drive, or a section of it. Paths are relative to the
-    /// file that names them, and go to `others`.
+    /// Reads a drive file whose presets may be files of the user: a whole drive, or a section of it. Paths are relative
+    /// to the file that names them; `others` reads the files at these paths.
     ///
     /// # Errors
-    /// Everything that is wrong with any of the files and the overrides.
+    /// All problems of the files and the overrides.
     pub fn from_files(
         file_name: &str,
         text: &str,
@@ -57,7 +58,8 @@ impl Drive {
         reader::read(file_name, text, overrides, others, Whole::Drive)
     }
 
-    /// Read the file of a device of which only the way to host memory is asked: a drive's, or one without an interface.
+    /// Reads the description of a device of which only DMA to host memory is modelled: the file of a drive, or of a
+    /// device without an interface.
     ///
     /// # Errors
     /// As [`Drive::from_toml`].
@@ -65,7 +67,7 @@ impl Drive {
         Drive::device_from_files(file_name, text, overrides, no_files)
     }
 
-    /// The same where presets may be files of one's own, as for [`Drive::from_files`].
+    /// Reads the description of a device for DMA, whose presets may be files of the user as for [`Drive::from_files`].
     ///
     /// # Errors
     /// As [`Drive::from_files`].
@@ -78,7 +80,7 @@ impl Drive {
         reader::read(file_name, text, overrides, others, Whole::Device)
     }
 
-    /// A device or drive that comes with the program, by name, as one of which only the way to host memory is asked.
+    /// Returns the shipped device or drive of this name, as one of which only DMA to host memory is modelled.
     ///
     /// # Panics
     /// If the shipped file itself has problems.
@@ -90,7 +92,7 @@ impl Drive {
         }
     }
 
-    /// A drive that comes with the program, by name.
+    /// Returns the shipped drive of this name.
     ///
     /// # Panics
     /// If the shipped file itself has problems.
@@ -102,25 +104,25 @@ impl Drive {
         }
     }
 
-    /// What presets on the command line have replaced of what the drive says, a line for each section.
+    /// Describes the values of the drive that presets on the command line have replaced, one line for each section.
     pub fn notes(&self) -> Vec<String> {
         explain::notes(self)
     }
 
-    /// Every key with its value, where the value comes from, and its meaning, for a terminal 100 columns wide.
+    /// Table of every key with its value, the origin of the value and its meaning, for a terminal of 100 columns.
     pub fn explain(&self) -> String {
         explain::explain(self)
     }
 
-    /// [`Drive::resolved`] as a drive file, which reads back to an equal drive.
+    /// Writes [`Drive::resolved`] as a drive file, which reads back to an equal drive.
     ///
     /// # Panics
-    /// If a field was set beyond what its key allows, and TOML cannot express it.
+    /// If a field was set to a value that its key does not allow and TOML cannot express.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.resolved()).expect("values that the schema allows are plain TOML")
     }
 
-    /// The full name of everything that an override can set, presets included.
+    /// Full names of all keys that an override can set, presets included.
     pub(crate) fn key_names() -> Vec<String> {
         let blank = Drive::blank();
         let header = blank.header();

@@ -1,18 +1,18 @@
-//! `--set media.read_ns=300`: single keys given on the command line.
+//! Overrides: single keys given on the command line, such as `--set media.read_ns=300`.
 
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::Problem;
 
-/// A key and its value from the command line. Whether the key exists, and may have this value, is checked when
-/// a drive is read with it.
+/// A key and its value from the command line. Reading a drive with the override checks that the key exists and allows
+/// the value.
 #[derive(Clone, Debug)]
 pub struct Override {
     table: Table,
 }
 
 impl Override {
-    /// Take `section.key=value`, or `key=value` for the keys above all sections. The value is written as in a
-    /// drive file; a bare word that TOML does not know is a string.
+    /// Parses `section.key=value`, or `key=value` for the keys above all sections. The value is written as in a drive
+    /// file; a bare word that TOML does not know is a string.
     ///
     /// # Errors
     /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
@@ -20,11 +20,11 @@ impl Override {
         Override::parse_at(Place::whole(format!("--set {text}")), text)
     }
 
-    /// The same for a text that stands in some file.
+    /// Parses `section.key=value` of a text that stands at `place`.
     pub(crate) fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
-            return Err(place.problem("no = between key and value", expected));
+            return Err(place.problem("there is no = between key and value", expected));
         };
         let words: Vec<&str> = name.split('.').map(str::trim).collect();
         if words.len() > 2 || words.iter().any(|word| word.is_empty()) {
@@ -34,19 +34,19 @@ impl Override {
         Ok(Override { table: nest(&place, &words, node) })
     }
 
-    /// A key, given as `section.key` or `key`, at a value that stands in some file.
+    /// Makes the override of a key, given as `section.key` or `key`, whose value stands in some file.
     pub(crate) fn at(key: &str, node: &Node) -> Override {
         let words: Vec<&str> = key.split('.').collect();
         Override { table: nest(&node.place, &words, node.clone()) }
     }
 
-    /// The drive file that has this key alone.
+    /// Entries of a drive file that gives this key alone.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
 }
 
-/// `{ words[0] = { words[1] = node } }`
+/// Builds the nested table `{ words[0] = { words[1] = node } }`.
 fn nest(place: &Place, words: &[&str], node: Node) -> Table {
     let Some((first, rest)) = words.split_first() else {
         return Table::new();
@@ -58,17 +58,22 @@ fn nest(place: &Place, words: &[&str], node: Node) -> Table {
     vec![Entry { key: String::from(*first), place: place.clone(), node }]
 }
 
+/// Parses a value as TOML, or else takes it as a bare word.
 fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
     document::parse_value(place, text).or_else(|error| match is_word(text) {
         true => Ok(word(place, text)),
-        false => Err(place.problem(format!("`{text}` is not a value: {error}"), "a TOML value, or a word")),
+        false => {
+            Err(place.problem(format!("`{text}` is not a value: {error}"), "a TOML value, or a word without quotes"))
+        }
     })
 }
 
+/// True if a text that is no TOML value may be a bare word.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.starts_with(['"', '\'', '[', '{']) && !text.contains(char::is_control)
 }
 
+/// Node of a bare word, which is a string.
 fn word(place: &Place, text: &str) -> Node {
     let text = String::from(text);
     Node { place: place.clone(), value: Value::String(text.clone()), quote: text }
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_toml_and_bare_words_are_strings() {
+    fn override_value_is_toml_and_a_bare_word_is_a_string() {
         assert!(matches!(value("media.read_ns=300"), Value::Integer(300)));
         assert!(matches!(value(" media.read_ns = 2.5 "), Value::Float(2.5)));
         assert!(matches!(value("nvme.interrupts=true"), Value::Boolean(true)));
@@ -97,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_key_and_value_is_a_problem_that_shows_the_form() {
+    fn text_that_is_not_key_and_value_is_a_problem_that_shows_the_form() {
         for text in ["", "media.read_ns", "=3", "media.=3", ".read_ns=3", "a.b.c=3", "a.b=", "a.b=[1", "a.b='x"] {
             let problem = Override::parse(text).unwrap_err();
             assert_eq!(problem.file, format!("--set {text}"));

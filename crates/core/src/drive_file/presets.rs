@@ -1,16 +1,17 @@
-//! Rows of `presets/<section>.toml`: named sets of values from which a section can start.
+//! Presets: rows of `presets/<section>.toml`, named sets of values from which a section can start.
 //!
-//! A row holds keys of its section, a `summary`, and `fitted` and `assumed` marks whose keys are those of the section. It
-//! can start from a row above (`preset`): what it neither sets nor marks itself is then as there.
+//! A row holds keys of its section, a `summary`, and lists `fitted` and `assumed`, whose keys are those of the section.
+//! A row can start from a row above it (`preset`): values and marks that it does not give itself are then as in that
+//! row.
 
 use std::sync::OnceLock;
 
 use crate::config::document::{self, Entry, Node, Table, Value};
 
-/// Lists of constants in doubt.
+/// Keys of a row that list uncertain constants.
 const MARKS: [&str; 2] = ["fitted", "assumed"];
 
-/// Sections that have presets, the file that holds them, and its text.
+/// Sections that have presets, the file with their rows, and its text.
 const FILES: &[(&str, &str, &str)] = &[
     ("link", "presets/link.toml", include_str!("../../presets/link.toml")),
     ("dma", "presets/dma.toml", include_str!("../../presets/dma.toml")),
@@ -21,22 +22,24 @@ const FILES: &[(&str, &str, &str)] = &[
     ("media", "presets/media.toml", include_str!("../../presets/media.toml")),
 ];
 
-/// Marks of the schema's defaults that are assumed.
+/// File with the list of schema defaults that are assumed, and its text.
 const DEFAULTS: (&str, &str) = ("presets/defaults.toml", include_str!("../../presets/defaults.toml"));
 
-/// The rows of each file, parsed when they are first asked for: sweeps read thousands of drives.
+/// Rows of each file, parsed when they are first needed: sweeps read thousands of drives.
 static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
 
-/// A preset as it is listed.
+/// Name and summary of a preset, for lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Section of the drive file whose `preset` may name it.
+    /// Section whose `preset` may name it.
     pub section: &'static str,
+    /// Name of the preset.
     pub name: String,
+    /// Description of the preset in one line.
     pub summary: String,
 }
 
-/// All presets, section by section in the order of their files.
+/// Lists all presets, section by section in the order of their files.
 pub fn all() -> Vec<Preset> {
     let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
         let preset = |row: &Entry| Preset { section, summary: summary(row), name: row.key.clone() };
@@ -45,12 +48,12 @@ pub fn all() -> Vec<Preset> {
     FILES.iter().flat_map(list).collect()
 }
 
-/// Whether a section can start from a preset.
+/// True if the section has presets.
 pub(crate) fn has(section: &str) -> bool {
     FILES.iter().any(|(path, _, _)| *path == section)
 }
 
-/// The rows of a section; none if it has no presets.
+/// Presets of a section; an empty table if it has none.
 ///
 /// # Panics
 /// If a file that is part of the program is not valid TOML.
@@ -67,7 +70,7 @@ pub(crate) fn rows(section: &str) -> &'static Table {
     })
 }
 
-/// Add a row to those above it, with what it takes from the one that it starts from.
+/// Adds a row to those above it, together with the values and marks that it takes from the row it starts from.
 ///
 /// # Panics
 /// If no row above has the name.
@@ -88,7 +91,7 @@ fn complete(mut above: Table, mut row: Entry) -> Table {
     above
 }
 
-/// Give a row those keys and marks of another that it does not speak of.
+/// Copies those keys and marks of a base row to a row that the row does not give itself.
 fn inherit(keys: &mut Table, base: &Table) {
     let is_list = |entry: &Entry| MARKS.contains(&entry.key.as_str());
     let mut own: Vec<String> = keys.iter().filter(|entry| !is_list(entry)).map(|entry| entry.key.clone()).collect();
@@ -102,12 +105,12 @@ fn inherit(keys: &mut Table, base: &Table) {
     }
 }
 
-/// What a list `fitted` or `assumed` holds.
+/// Items of a list `fitted` or `assumed`.
 fn marks(list: &Entry) -> &[Node] {
     if let Value::Array(marks) = &list.node.value { marks } else { &[] }
 }
 
-/// The key that a mark is of.
+/// Name of the key that a mark declares uncertain.
 fn marked(mark: &Node) -> Option<&str> {
     let Value::Table(mark) = &mark.value else { return None };
     match &document::entry(mark, "key")?.node.value {
@@ -116,7 +119,7 @@ fn marked(mark: &Node) -> Option<&str> {
     }
 }
 
-/// The list `assumed` of the schema's defaults.
+/// List `assumed` of the schema's defaults.
 ///
 /// # Panics
 /// If the file that is part of the program is not valid TOML.
@@ -129,6 +132,7 @@ pub(crate) fn assumed_defaults() -> &'static Table {
     })
 }
 
+/// Summary of a row, or an empty text.
 fn summary(row: &Entry) -> String {
     let Value::Table(keys) = &row.node.value else {
         return String::new();
@@ -144,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_starts_from_another_takes_the_keys_and_marks_that_it_does_not_speak_of() {
+    fn row_with_a_base_takes_the_keys_and_marks_that_it_does_not_give() {
         let text = r#"
             [old]
             wait = "spin"

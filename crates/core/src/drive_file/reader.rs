@@ -1,7 +1,7 @@
-//! From texts to a drive: the layers of a description laid over each other, with all that is wrong in them.
+//! Reader of drive descriptions: lays the layers of a description over each other and collects all problems in them.
 //!
-//! Layers, lowest first: drives that `preset` names, the file, each `--set`. Where a layer names a preset for a section,
-//! the section begins anew: nothing that lower layers say of it holds any longer, but for keys that are [`start::KEPT`].
+//! Layers, lowest first: drives that `preset` names, the file, each `--set`. If a layer names a preset for a section,
+//! that section starts anew: values that lower layers give it no longer hold, except for the keys in [`start::KEPT`].
 
 mod start;
 
@@ -10,30 +10,30 @@ use std::sync::OnceLock;
 
 use super::checks;
 use super::doubts;
-use super::layers::{FILES_DEEP_MAX, Layer, ReadFile};
+use super::layers::{FILES_DEEP_MAX, ReadFile, TextLayer};
 use super::overrides::Override;
 use super::presets;
 use super::shipped::{self, Shipped};
 use super::stages;
 use crate::config::document::{self, Entry, Place, Table, Value};
-use crate::config::origin::{Origin, Replaced};
+use crate::config::origin::{Origin, ReplacedValue};
 use crate::config::section::{Section, full_name};
 use crate::config::value::{self, KeyFault};
-use crate::config::{Cause, Doubt, list, refused};
+use crate::config::{UncertainConstant, UncertaintyCause, list, refused};
 use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
-/// What a file describes.
+/// Kind of thing that a file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whole {
-    /// A drive, with the interface that it speaks.
+    /// A drive, which has to name its interface.
     Drive,
-    /// A device of which only the way to host memory is asked, which may do without.
+    /// A device of which only DMA to host memory is modelled; it needs no interface.
     Device,
 }
 
-/// Read a drive or device file with overrides.
+/// Reads a drive or device file with overrides.
 pub(super) fn read(
     file: &str,
     text: &str,
@@ -48,35 +48,39 @@ pub(super) fn read(
     reader.finish(&files, syntax, whole)
 }
 
-/// Who gave a key its value in effect.
+/// Origin of the value in effect of a key.
 struct Setting {
+    /// Kind of text that gave the value.
     origin: Origin,
-    /// Height of the layer; for a preset, of the layer that chose it.
+    /// Index of the layer that gave the value, lowest 0; for a preset's value, of the layer that named the preset.
     rank: usize,
+    /// Place of the key in its text.
     place: Place,
 }
 
-/// A mark that a constant is in doubt, and who made it.
+/// Mark that declares a constant uncertain, with its origin.
 struct Mark {
-    cause: Cause,
-    doubt: Doubt,
+    cause: UncertaintyCause,
+    doubt: UncertainConstant,
     origin: Origin,
     rank: usize,
 }
 
-/// Problems beyond which nobody is told what was probably meant: finding that out takes longer than all the rest.
+/// Number of problems from which on unknown keys get no suggestion: finding similar names takes longer than all the
+/// rest.
 const SUGGESTIONS_MAX: usize = 100;
 
+/// State of reading one description.
 struct DriveReader {
     others: ReadFile,
-    /// How many files this one is a part of.
+    /// Number of files that refer to this one, directly or through others.
     depth: usize,
     header: Header,
     drive: Drive,
     problems: Vec<Problem>,
-    /// By full name.
+    /// Origin of each key's value, by full name.
     settings: BTreeMap<String, Setting>,
-    /// Full names of keys with a problem, which keep the value of a lower layer.
+    /// Full names of keys with a problem; they keep the value of a lower layer.
     faulty: BTreeSet<String>,
     marks: Vec<Mark>,
 }
@@ -95,19 +99,19 @@ impl DriveReader {
         }
     }
 
-    /// All texts of a description, and what is wrong with the syntax of its own.
-    fn layers(&mut self, file: &str, text: &str, overrides: &[Override]) -> (Vec<Layer>, Vec<Problem>) {
+    /// Collects all layers of a description, and the syntax errors of its own text.
+    fn layers(&mut self, file: &str, text: &str, overrides: &[Override]) -> (Vec<TextLayer>, Vec<Problem>) {
         let document = document::parse(file, text);
-        let own = Layer { origin: Origin::File, file: Some(String::from(file)), table: document.table };
+        let own = TextLayer { origin: Origin::File, file: Some(String::from(file)), table: document.table };
         let given = overrides.iter().map(|given| (Origin::Set, given.table().clone()));
-        let given = given.map(|(origin, table)| Layer { origin, file: None, table });
-        let mut layers: Vec<Layer> = std::iter::once(own).chain(given).collect();
+        let given = given.map(|(origin, table)| TextLayer { origin, file: None, table });
+        let mut layers: Vec<TextLayer> = std::iter::once(own).chain(given).collect();
         self.add_bases(&mut layers);
         (layers, document.problems)
     }
 
-    /// Put the drives from which the layers start below them.
-    fn add_bases(&mut self, layers: &mut Vec<Layer>) {
+    /// Inserts the drives from which the layers start below them.
+    fn add_bases(&mut self, layers: &mut Vec<TextLayer>) {
         let mut base = self.base(layers);
         while let Some((name, layer)) = base {
             self.drive.sources.bases.push(name);
@@ -116,8 +120,8 @@ impl DriveReader {
         }
     }
 
-    /// The drive that the highest layer with a `preset` names, and its name.
-    fn base(&mut self, layers: &[Layer]) -> Option<(String, Layer)> {
+    /// Finds the drive that the highest layer with a `preset` names: its name and its layer.
+    fn base(&mut self, layers: &[TextLayer]) -> Option<(String, TextLayer)> {
         let mut base = None;
         for layer in layers {
             let Some(entry) = document::entry(&layer.table, "preset") else { continue };
@@ -135,16 +139,18 @@ impl DriveReader {
         base
     }
 
-    fn file_base(&mut self, entry: &Entry, path: String) -> Option<(String, Layer)> {
+    /// Reads the drive file at `path`, which entry `preset` names, as the layer below all others.
+    fn file_base(&mut self, entry: &Entry, path: String) -> Option<(String, TextLayer)> {
         let table = self.other(entry, &path, self.drive.sources.bases.len())?;
-        Some((path.clone(), Layer { origin: Origin::Base, file: Some(path), table }))
+        Some((path.clone(), TextLayer { origin: Origin::Base, file: Some(path), table }))
     }
 
-    /// Another file, `further` files away from this one.
+    /// Reads another file, which is `further` files away from this one.
     fn other(&mut self, entry: &Entry, path: &str, further: usize) -> Option<Table> {
         if self.depth + further >= FILES_DEEP_MAX {
-            let found = format!("preset is {}: files start from each other", entry.node.quote);
-            self.problems.push(entry.place.problem(found, format!("at most {FILES_DEEP_MAX} files")));
+            let found =
+                format!("preset is {}: more than {FILES_DEEP_MAX} files start from each other", entry.node.quote);
+            self.problems.push(entry.place.problem(found, format!("at most {FILES_DEEP_MAX} files, without a circle")));
             return None;
         }
         match (self.others)(path) {
@@ -161,6 +167,7 @@ impl DriveReader {
         }
     }
 
+    /// Reports a preset that does not exist, with the most similar known name.
     fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
         let known: Vec<&str> = known.collect();
         let name = value::text(&entry.node).unwrap_or("");
@@ -169,14 +176,15 @@ impl DriveReader {
         self.problems.push(entry.place.problem(found, known.join(", ")));
     }
 
-    /// The schema's defaults that are assumed: they hold until anything gives the key a value.
+    /// Adds the marks of the schema's assumed defaults; each holds until a layer gives the key a value.
     fn read_default_marks(&mut self) {
         for entry in presets::assumed_defaults() {
             self.read_marks("", Origin::Default, 0, entry);
         }
     }
 
-    fn read_layers(&mut self, layers: &[Layer]) {
+    /// Applies all layers, lowest first.
+    fn read_layers(&mut self, layers: &[TextLayer]) {
         self.read_default_marks();
         let given = layers.iter().filter(|layer| layer.origin == Origin::Set).count();
         let (texts, given) = layers.split_at(layers.len() - given);
@@ -191,6 +199,7 @@ impl DriveReader {
         }
     }
 
+    /// Applies a preset's row to its section.
     fn read_row(&mut self, path: &'static str, rank: usize, row: &Entry) {
         self.drive.sources.presets.insert(path, row.key.clone());
         let Value::Table(keys) = &row.node.value else {
@@ -205,7 +214,8 @@ impl DriveReader {
         }
     }
 
-    fn read_layer(&mut self, rank: usize, layer: &Layer) {
+    /// Applies the entries of one layer.
+    fn read_layer(&mut self, rank: usize, layer: &TextLayer) {
         for entry in &layer.table {
             match entry.key.as_str() {
                 "preset" => {}
@@ -217,6 +227,7 @@ impl DriveReader {
         }
     }
 
+    /// Applies a layer's entries for one section.
     fn read_section(&mut self, origin: Origin, rank: usize, table: &Entry) {
         let path = table.key.as_str();
         let Value::Table(keys) = &table.node.value else {
@@ -230,6 +241,7 @@ impl DriveReader {
         }
     }
 
+    /// Applies an entry above all sections.
     fn read_header(&mut self, origin: Origin, rank: usize, entry: &Entry) {
         let is_key = self.header.keys().iter().any(|key| key.name == entry.key);
         match entry.node.value {
@@ -238,6 +250,7 @@ impl DriveReader {
         }
     }
 
+    /// Reports a section that does not exist, with the most similar known name.
     fn unknown_section(&mut self, entry: &Entry) {
         let paths = self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>();
         let meant = spelling::nearest(&entry.key, paths.iter().copied()).map(|path| format!("[{path}]"));
@@ -245,7 +258,7 @@ impl DriveReader {
         self.problems.push(entry.place.problem(found, format!("[{}]", paths.join("], ["))));
     }
 
-    /// Give a key its value, or note what is wrong with it.
+    /// Sets a key to its value, or records what is wrong with the value.
     fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
         let name = full_name(path, &entry.key);
         let result = match path {
@@ -271,21 +284,21 @@ impl DriveReader {
         }
     }
 
-    /// Note which constants are in doubt, by the list `fitted` or `assumed`; `path` is the section to which the
-    /// keys belong, if they do not name it.
+    /// Adds the marks of a list `fitted` or `assumed`. `path` is the section to which the keys belong, or empty if the
+    /// keys name it.
     fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
         let Value::Array(items) = &list.node.value else {
             let found = format!("{} is {}", list.key, list.node.quote);
             let allowed = format!("tables [[{}]] with the keys key, why, low and high, or instead", list.key);
             return self.problems.push(list.place.problem(found, allowed));
         };
-        let cause = if list.key == "fitted" { Cause::Fitted } else { Cause::Assumed };
+        let cause = if list.key == "fitted" { UncertaintyCause::Fitted } else { UncertaintyCause::Assumed };
         for item in items {
             let known_problems = self.problems.len();
-            let mut doubt: Doubt = list::read_item(item, &mut self.problems);
+            let mut doubt: UncertainConstant = list::read_item(item, &mut self.problems);
             if self.problems.len() == known_problems {
                 doubt.key = full_name(path, &doubt.key);
-                // Those of the program are kept right by a test, and are read thousands of times in a sweep.
+                // Marks of shipped files are checked by a test, and a sweep reads them thousands of times.
                 if matches!(origin, Origin::File | Origin::Set) {
                     self.check_mark(&list.key, &doubt, &item.place);
                 }
@@ -294,7 +307,8 @@ impl DriveReader {
         }
     }
 
-    fn check_mark(&mut self, list: &str, doubt: &Doubt, place: &Place) {
+    /// Reports an unknown key, a missing reason or an inverted range of a mark.
+    fn check_mark(&mut self, list: &str, doubt: &UncertainConstant, place: &Place) {
         let names = names();
         if !names.contains(&doubt.key) && doubts::stage_cost(&doubt.key).is_none() {
             let meant = spelling::nearest(&doubt.key, names.iter().map(String::as_str));
@@ -302,16 +316,17 @@ impl DriveReader {
             self.problems.push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
         }
         if doubt.why.is_empty() {
-            let found = format!("{list} does not say why {} was {list}", doubt.key);
-            self.problems.push(place.problem(found, "why = what it was fitted to, or why it is assumed"));
+            let found = format!("the entry of {} in {list} gives no reason", doubt.key);
+            self.problems
+                .push(place.problem(found, "why = the result that it was fitted to, or the reason why it is assumed"));
         }
         if doubt.low > doubt.high {
             let found = format!("{list} gives {} a range from {} to {}", doubt.key, doubt.low, doubt.high);
-            self.problems.push(place.problem(found, "low up to high"));
+            self.problems.push(place.problem(found, "low no larger than high"));
         }
     }
 
-    /// The drive, or all problems in the order of file and overrides.
+    /// Returns the drive, or all problems in the order of file and overrides.
     fn finish(mut self, files: &[String], syntax: Vec<Problem>, whole: Whole) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
@@ -328,17 +343,18 @@ impl DriveReader {
         Problems(problems).or(self.into_drive(file))
     }
 
+    /// Reports a missing interface.
     fn require_interface(&mut self, file: &str) {
         let is_known = self.settings.contains_key("interface") || self.faulty.contains("interface");
         if !is_known {
             let names = Interface::ALL.iter().map(|interface| format!("\"{}\"", interface.name()));
             let names = names.collect::<Vec<_>>().join(", ");
             let allowed = format!("interface = one of {names}, or preset = the name of a shipped drive");
-            self.problems.push(Place::whole(file).problem("the interface is missing", allowed));
+            self.problems.push(Place::whole(file).problem("the key interface is missing", allowed));
         }
     }
 
-    /// Conditions between keys, except where one of the keys already has a problem of its own.
+    /// Checks the conditions between keys, except where one of the keys already has a problem of its own.
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
         self.drive.faults = self.header.faults.clone();
@@ -355,6 +371,7 @@ impl DriveReader {
         }
     }
 
+    /// Completes the drive with its header, the marks of values in effect and the values that presets have replaced.
     fn into_drive(mut self, file: &str) -> Drive {
         let settings = std::mem::take(&mut self.settings);
         let marks = std::mem::take(&mut self.marks);
@@ -368,10 +385,11 @@ impl DriveReader {
         drive.interface = self.header.interface;
         drive.faults = self.header.faults;
         drive.drives = self.header.drives;
-        let (fitted, assumed): (Vec<Mark>, Vec<Mark>) = marks.into_iter().partition(|mark| mark.cause == Cause::Fitted);
+        let (fitted, assumed): (Vec<Mark>, Vec<Mark>) =
+            marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::Fitted);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();
-        let now = |of: &Replaced| {
+        let now = |of: &ReplacedValue| {
             let section = drive.sections().into_iter().find(|section| section.path() == of.section)?;
             section.values().into_iter().find(|(key, _)| *key == of.key).map(|(_, value)| value)
         };
@@ -381,14 +399,17 @@ impl DriveReader {
         drive
     }
 
+    /// Section of this name, if there is one.
     fn section(&self, path: &str) -> Option<&dyn Section> {
         self.drive.sections().into_iter().find(|section| section.path() == path)
     }
 
+    /// Section of this name, or the keys above all sections.
     fn section_or_header(&self, path: &str) -> &dyn Section {
         self.section(path).unwrap_or(&self.header)
     }
 
+    /// The keys above all sections, and every section.
     fn all(&self) -> Vec<&dyn Section> {
         let header: &dyn Section = &self.header;
         std::iter::once(header).chain(self.drive.sections()).collect()
@@ -405,14 +426,14 @@ fn names() -> &'static BTreeSet<String> {
 }
 
 impl Mark {
-    /// Who gave the marked key its value, if anything did.
+    /// Origin of the marked key's value, if any layer gave one.
     fn setting<'a>(&self, settings: &'a BTreeMap<String, Setting>) -> Option<&'a Setting> {
         let is_cost = doubts::stage_cost(&self.doubt.key).is_some();
         settings.get(if is_cost { "stack.stages" } else { self.doubt.key.as_str() })
     }
 
-    /// Whether the value in effect is the one that is marked. A default's mark is for the default; a preset's is for the preset's value; a file's
-    /// is for the value that the file gives or finds below it.
+    /// True if the value in effect is the marked one. A default's mark is for the default, a preset's mark for the
+    /// preset's value, and a file's mark for the value that the file gives or finds below it.
     fn applies(&self, setting: Option<&Setting>) -> bool {
         match (self.origin, setting) {
             (Origin::Default, setting) => setting.is_none(),
@@ -423,30 +444,33 @@ impl Mark {
     }
 }
 
-fn shipped_base(shipped: Shipped) -> (String, Layer) {
+/// Name and layer of a shipped drive.
+fn shipped_base(shipped: Shipped) -> (String, TextLayer) {
     let table = document::parse(shipped.file, shipped.text).table;
-    let layer = Layer { origin: Origin::Base, file: Some(String::from(shipped.file)), table };
+    let layer = TextLayer { origin: Origin::Base, file: Some(String::from(shipped.file)), table };
     (String::from(shipped.name), layer)
 }
 
+/// File and line of a problem.
 fn place_of(problem: &Problem) -> (String, Option<usize>) {
     (problem.file.clone(), problem.line)
 }
 
-/// Names of the file and of each override. What else has problems comes after them: presets and shipped drives,
-/// whose values do not go together with the file's.
-fn files(file: &str, layers: &[Layer]) -> Vec<String> {
+/// Names of the file and of each override, in the order in which problems are reported. Problems of other texts come
+/// after them: presets and shipped drives whose values conflict with the file's.
+fn files(file: &str, layers: &[TextLayer]) -> Vec<String> {
     let overrides = layers.iter().filter(|layer| layer.origin == Origin::Set);
     let names = overrides.flat_map(|layer| &layer.table).map(|entry| entry.place.file.to_string());
     std::iter::once(String::from(file)).chain(names).collect()
 }
 
+/// Sorts problems by file, in the order of `files`, and line.
 fn sort_by_place(files: &[String], problems: &mut [Problem]) {
     let rank = |name: &String| files.iter().position(|file| file == name).unwrap_or(files.len());
     problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
 }
 
-/// A file's name without folders and ending.
+/// Name of a file without folders and extension.
 fn name_of(file: &str) -> String {
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = last.strip_suffix(".toml").unwrap_or(last);

@@ -1,23 +1,24 @@
-//! What a drive file may hold, as a JSON Schema: editors complete its keys, show what they mean, and mark what is wrong.
+//! JSON Schema of drive files, with which editors complete keys, show their meanings and mark mistakes.
 //!
-//! Conditions between keys are not in it; [`Drive::from_toml`] checks them.
+//! The schema does not express conditions between keys; [`Drive::from_toml`] checks them.
 
 use serde_json::{Value as Json, json};
 
 use super::{presets, shipped, stages};
-use crate::config::Doubt;
+use crate::config::UncertainConstant;
 use crate::config::section::{self, Section};
 use crate::drive::Drive;
 
-/// The schema of drive files, of draft 7 of JSON Schema, which is what editors of TOML read.
+/// JSON Schema of drive files in draft 7, the draft that TOML editors read.
 pub fn schema() -> Json {
     let blank = Drive::blank();
     let mut schema = section::schema(&blank.header());
     schema["$schema"] = Json::from("http://json-schema.org/draft-07/schema#");
-    schema["title"] = Json::from("A drive of phaselink");
-    schema["description"] = Json::from("Memory, link, host and the protocol between them");
+    schema["title"] = Json::from("phaselink drive file");
+    schema["description"] =
+        Json::from("Description of a drive: its memory, link, host and the protocol between host and device");
     let properties = &mut schema["properties"];
-    properties["preset"] = preset("The drive from which this one starts", shipped::names().collect());
+    properties["preset"] = preset("Drive from which this drive starts", shipped::names().collect());
     for section in blank.sections() {
         properties[section.path()] = of_section(section);
     }
@@ -25,33 +26,37 @@ pub fn schema() -> Json {
         let stage = &mut properties["stack"]["properties"]["stages"]["items"]["properties"];
         stage[key] = json!({ "type": "string", "description": about });
     }
-    for (list, about) in
-        [("fitted", "Constants chosen so that a published result comes out"), ("assumed", "Constants without a source")]
-    {
+    for (list, about) in [
+        ("fitted", "Uncertain constants whose value was chosen so that a published result comes out"),
+        ("assumed", "Uncertain constants whose value is assumed because no source gives it"),
+    ] {
         properties[list] = list_of_doubts(about);
     }
     schema
 }
 
+/// JSON Schema of a section, with its `preset` if the section has presets.
 fn of_section(described: &dyn Section) -> Json {
     let mut schema = section::schema(described);
     if presets::has(described.path()) {
         let names = presets::rows(described.path()).iter().map(|row| row.key.as_str()).collect();
-        schema["properties"]["preset"] = preset("What the section starts from", names);
+        let about = format!("Preset from which the section [{}] starts", described.path());
+        schema["properties"]["preset"] = preset(&about, names);
     }
     schema
 }
 
-/// The name of one that comes with the program, or the path of a file of one's own.
+/// JSON Schema of a key `preset`: the name of a shipped one, or the path of a file.
 fn preset(about: &str, names: Vec<&str>) -> Json {
     json!({
-        "description": format!("{about}: a name, or the path of a file"),
+        "description": format!("{about}: the name of a shipped one, or the path of a file"),
         "anyOf": [{ "enum": names }, { "type": "string", "pattern": "(/|\\.toml$)" }],
     })
 }
 
+/// JSON Schema of a list `fitted` or `assumed`.
 fn list_of_doubts(about: &str) -> Json {
-    let mut item = section::schema(&Doubt::default());
+    let mut item = section::schema(&UncertainConstant::default());
     item["required"] = json!(["key", "why"]);
     json!({ "type": "array", "description": about, "items": item })
 }
@@ -67,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_its_type_its_bounds_its_meaning_and_its_default() {
+    fn schema_of_a_key_has_type_bounds_meaning_and_default() {
         let key = at("/properties/link/properties/lanes");
         assert!(key["enum"].as_array().is_some_and(|lanes| lanes.contains(&json!(16)) && !lanes.contains(&json!(3))));
         let span = at("/properties/media/properties/read_ns");
@@ -80,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_schema_of_its_items() {
+    fn schema_of_a_list_has_the_keys_of_its_items() {
         let stage = at("/properties/stack/properties/stages/items/properties");
         assert_eq!(stage["name"]["type"], "string");
         assert_eq!(stage["submit_ns"]["type"], "number");
     }
 
-    /// What a plain reading of the schema says of a value: the words that it uses are few.
+    /// True if a value fits a schema; handles only the keywords that this schema uses.
     fn fits(value: &Value, schema: &Json) -> bool {
         if let Some(ways) = schema["anyOf"].as_array() {
             return ways.iter().any(|way| fits(value, way));
@@ -136,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shipped_drive_fits_and_so_does_every_drive_written_out() {
+    fn every_shipped_drive_fits_the_schema_as_file_and_written_out() {
         let schema = schema();
         for name in shipped::names() {
             let shipped = shipped::find(name).unwrap();
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_reader_refuses_for_its_name_type_or_bounds_does_not_fit() {
+    fn file_with_a_wrong_name_type_or_bound_does_not_fit_the_schema() {
         let schema = schema();
         for text in [
             "speed = 1",

@@ -1,4 +1,4 @@
-//! The drives that come with the program: the files of `drives/`, and the sets of them that commands start from.
+//! Shipped drives and devices: the files of `drives/` and `devices/`, and the sets of drives that commands start from.
 
 use std::sync::OnceLock;
 
@@ -7,50 +7,50 @@ use crate::problem::Problem;
 use crate::shipped::{DEVICES, DRIVES};
 use crate::spelling;
 
-/// A drive file that is part of the program.
+/// A drive or device file that is part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
-    /// What `preset` and the command line call it.
+    /// Name by which `preset` and the command line refer to it.
     pub name: &'static str,
-    /// Its file in the repository.
+    /// Path of the file in the repository.
     pub file: &'static str,
-    /// Its text.
+    /// Text of the file.
     pub text: &'static str,
 }
 
-/// All of them, by name.
+/// All shipped drives, sorted by name.
 pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
     DRIVES.iter().map(|(name, file, text)| Shipped { name, file, text })
 }
 
-/// Their names.
+/// Names of all shipped drives.
 pub fn names() -> impl Iterator<Item = &'static str> {
     all().map(|drive| drive.name)
 }
 
-/// The devices without an interface, by name: the files of `devices/`.
+/// All shipped devices without an interface (files of `devices/`), sorted by name.
 pub fn devices() -> impl ExactSizeIterator<Item = Shipped> {
     DEVICES.iter().map(|(name, file, text)| Shipped { name, file, text })
 }
 
-/// The device or drive of this name.
+/// Shipped device or drive of this name.
 pub fn find_device(name: &str) -> Option<Shipped> {
     devices().find(|device| device.name == name).or_else(|| find(name))
 }
 
-/// The drive of this name.
+/// Shipped drive of this name.
 pub fn find(name: &str) -> Option<Shipped> {
     all().find(|drive| drive.name == name)
 }
 
-/// The problem of a word that names no drive.
+/// Problem of a command line word that names no drive, with the most similar name.
 pub fn unknown(word: &str) -> Problem {
     let question = spelling::question(spelling::nearest(word, names()));
     let allowed = format!("{}, or the path of a drive file", names().collect::<Vec<_>>().join(", "));
     Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
 }
 
-/// The problem of a word that names neither a device nor a drive.
+/// Problem of a command line word that names neither a device nor a drive, with the most similar name.
 pub fn unknown_device(word: &str) -> Problem {
     let names: Vec<&str> = devices().map(|device| device.name).chain(names()).collect();
     let question = spelling::question(spelling::nearest(word, names.iter().copied()));
@@ -58,12 +58,12 @@ pub fn unknown_device(word: &str) -> Problem {
     Problem::new("command line", None, format!("there is no device `{word}`{question}"), allowed)
 }
 
-/// What is run where no drive is named.
+/// Name of the drive that commands run if none is named.
 pub fn usual() -> &'static str {
     set("usual").first().expect("the set names a drive")
 }
 
-/// A set of drives to be compared, in the order in which they are shown; empty if there is none of this name.
+/// Names of a set of drives to compare, in the order in which they are shown; empty if there is no set of this name.
 pub fn set(name: &str) -> Vec<&'static str> {
     let Some(Value::Array(drives)) = document::entry(sets(), name).map(|entry| &entry.node.value) else {
         return Vec::new();
@@ -75,6 +75,7 @@ pub fn set(name: &str) -> Vec<&'static str> {
     drives.iter().filter_map(name).collect()
 }
 
+/// All sets of drives, by name.
 fn sets() -> &'static Table {
     static SETS: OnceLock<Table> = OnceLock::new();
     SETS.get_or_init(|| {

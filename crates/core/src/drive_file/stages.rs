@@ -1,24 +1,24 @@
-//! The list of a stack's stages, as a file gives it: all of them, or some that join those that are there.
+//! The list `stack.stages` as a file gives it: the whole list, or stages that join the preset's.
 
 use crate::config::document::{Entry, Node, Place, Value};
 use crate::config::value::{KeyFault, KeyType};
-use crate::config::{Stack, Stage};
+use crate::config::{Stack, StackStage};
 use crate::problem::Problem;
 use crate::spelling;
 
-/// The keys of a stage that joins others.
+/// Keys by which a stage joins a list, and their meanings.
 pub(super) const PLACES: [(&str, &str); 2] = [
-    ("before", "Name of the stage of the preset before which this one joins the list, instead of replacing it"),
-    ("after", "The same of the stage after which it does"),
+    ("before", "Name of a stage of the preset: this stage joins the preset's list immediately before it"),
+    ("after", "Name of a stage of the preset: this stage joins the preset's list immediately after it"),
 ];
 
-/// Take a list of stages. Those that say what they go `before` or `after` join the stack, one after the other; a list in
-/// which none says so is the stack.
+/// Applies a list of stages. Stages that have a `before` or `after` join the stack, one after the other; a list in
+/// which no stage has one replaces the stack.
 pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
     let Value::Array(items) = &list.value else { return Err(KeyFault::NotAllowed) };
     let (places, items): (Vec<Vec<Entry>>, Vec<Node>) = items.iter().map(divided).unzip();
     let value = Value::Array(items.clone());
-    let stages: Vec<Stage> = KeyType::read("stages", &Node { value, ..list.clone() })?;
+    let stages: Vec<StackStage> = KeyType::read("stages", &Node { value, ..list.clone() })?;
     if places.iter().all(Vec::is_empty) {
         stack.stages = stages;
         return Ok(());
@@ -37,7 +37,7 @@ pub(super) fn take(stack: &mut Stack, list: &Node) -> Result<(), KeyFault> {
     Err(KeyFault::Inside(problems))
 }
 
-/// What an item says of its place, and the stage without that.
+/// Splits an item into its entries `before` and `after`, and the stage without them.
 fn divided(item: &Node) -> (Vec<Entry>, Node) {
     let Value::Table(table) = &item.value else { return (Vec::new(), item.clone()) };
     let is_place = |entry: &Entry| PLACES.iter().any(|(key, _)| *key == entry.key);
@@ -45,12 +45,11 @@ fn divided(item: &Node) -> (Vec<Entry>, Node) {
     (places, Node { value: Value::Table(keys), ..item.clone() })
 }
 
-/// Where among these stages a further one goes.
-fn position(stages: &[Stage], stage: &Stage, places: &[Entry], item: &Place) -> Result<usize, Problem> {
+/// Index at which a further stage joins `stages`.
+fn position(stages: &[StackStage], stage: &StackStage, places: &[Entry], item: &Place) -> Result<usize, Problem> {
     let [place] = places else {
-        let found =
-            format!("stack.stages \"{}\" says {} what it goes before or after", stage.name, times(places.len()));
-        return Err(item.problem(found, "before or after in each stage of the list, or in none"));
+        let found = format!("stack.stages \"{}\" has {} of the keys before and after", stage.name, places.len());
+        return Err(item.problem(found, "exactly one of before and after in each stage of the list, or in none"));
     };
     let Value::String(wanted) = &place.node.value else {
         let found = format!("stack.stages.{} is {}", place.key, place.node.quote);
@@ -64,11 +63,8 @@ fn position(stages: &[Stage], stage: &Stage, places: &[Entry], item: &Place) -> 
     found.ok_or_else(|| {
         let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
         let meant = spelling::question(spelling::nearest(wanted, names.iter().copied()));
-        let found = format!("stack.stages \"{}\" goes {} \"{wanted}\", which is none{meant}", stage.name, place.key);
+        let found =
+            format!("stack.stages \"{}\" goes {} \"{wanted}\", which is no stage{meant}", stage.name, place.key);
         place.place.problem(found, names.join(", "))
     })
-}
-
-fn times(count: usize) -> &'static str {
-    if count == 0 { "nowhere" } else { "twice" }
 }

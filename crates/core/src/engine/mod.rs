@@ -42,7 +42,7 @@ use std::collections::VecDeque;
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::host::{Done, Host};
-use crate::ledger::record::Burst;
+use crate::ledger::record::RecordedBurst;
 use crate::ledger::trace::Trace;
 use crate::link::Arrival;
 use crate::link::switch::Switches;
@@ -559,19 +559,19 @@ impl Engine {
 
     /// Record of a burst for a trace.
     #[cold]
-    fn burst(&self, now: Time, id: PacketId, device: usize) -> Burst {
+    fn burst(&self, now: Time, id: PacketId, device: usize) -> RecordedBurst {
         let flight = &self.devices[device].link.bursts[id];
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = self.devices[device].controller.packet_name(&flight.packet);
         let to = now - self.devices[device].link.delivery_delay(&flight.packet);
         let memory = (flight.packet.address, flight.packet.bytes);
-        Burst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
+        RecordedBurst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
     }
 
     /// Records packets that have come down. Only now is it known whose command a queue read has brought, if any.
     #[cold]
-    fn keep_answer(&mut self, mut burst: Burst, packet: &Packet, device: usize) {
+    fn keep_answer(&mut self, mut burst: RecordedBurst, packet: &Packet, device: usize) {
         let owner = self.shared.requests.accepted.or(packet.request);
         let number = owner.map(|request| self.shared.requests[request].number);
         match (self.devices[device].controller.looking(packet), number) {

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use serde_json::Value as Json;
 
 use super::text::{number, sentences};
-use super::{Figure, Fit, FitFinding, Fitted, Kind, Question};
-use crate::config::Doubt;
+use super::{FigureKind, Fit, FitFinding, FitTask, Fitted, MeasuredFigure};
+use crate::config::UncertainConstant;
 use crate::config::section::Section;
 use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 
 /// Returns the document of a fit, without its head.
-pub fn document(question: &Question, fit: &Fit) -> Json {
+pub fn document(question: &FitTask, fit: &Fit) -> Json {
     let key = |it: &Fitted| FittedKey {
         key: it.key.name.clone(),
         start: it.key.start,
@@ -20,10 +20,10 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
         high: (!it.is_open_above).then_some(it.high),
         determined: it.is_determined,
     };
-    let figure = |(figure, fitted): &(Figure, f64)| FittedFigure {
+    let figure = |(figure, fitted): &(MeasuredFigure, f64)| FittedFigure {
         job: figure.name.clone(),
         figure: figure.heading(),
-        unit: if figure.kind == Kind::Iops { FigureUnit::PerS } else { FigureUnit::Ns },
+        unit: if figure.kind == FigureKind::Iops { FigureUnit::PerS } else { FigureUnit::Ns },
         measured: figure.value,
         fitted: *fitted,
     };
@@ -50,20 +50,20 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
     })
 }
 
-/// A drive file that starts from the drive `base`, to which `changes` have been made as with `--set`.
-pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]) -> String {
+/// Drive file with the fitted values. It starts from the drive `base`, changed by `changes` as with `--set`.
+pub fn drive_file(question: &FitTask, fit: &Fit, base: &str, changes: &[String]) -> String {
     let values: Vec<f64> = fit.keys.iter().map(|it| rounded(it.value)).collect();
     let mut text = format!("preset = {}\n", toml::Value::from(base));
     for setting in changes.iter().cloned().chain(question.settings(&values)) {
         let _ = writeln!(text, "{}", line(&setting));
     }
     for it in fit.keys.iter() {
-        let doubt = Doubt {
+        let doubt = UncertainConstant {
             key: it.key.name.clone(),
             why: format!("phaselink fit, 90 % interval{}", if it.is_determined { "" } else { ": not determined" }),
             low: rounded(it.low),
             high: rounded(it.high),
-            ..Doubt::default()
+            ..UncertainConstant::default()
         };
         let _ = writeln!(text, "\n[[{}]]", doubt.path());
         for (name, value) in doubt.values().into_iter().filter(|(name, _)| *name != "instead") {
@@ -73,12 +73,12 @@ pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]
     text
 }
 
-/// A value with the digits that are printed.
+/// Rounds a value to the digits that are printed.
 fn rounded(value: f64) -> f64 {
     number(value).parse().unwrap_or(value)
 }
 
-/// `key=value` as a line of TOML: a bare word is a text.
+/// Writes `key=value` as a line of TOML: a bare word becomes a string.
 fn line(setting: &str) -> String {
     let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
     let (key, value) = (key.trim(), value.trim());

@@ -1,85 +1,93 @@
-//! How sure the values are, and which of them the figures do not tell apart.
+//! Confidence intervals of fitted values, and keys that the figures do not tell apart.
 //!
-//! Measuring again would give figures that are off by chance, and values that are off by what these figures pull. Each seed
-//! plays such a measurement: with `pull` the values' answer to figures that are off, the covariance of the values is the mean
-//! over the seeds of `pull(off) * pull(off)'`. Figures may go together as they like, since whole measurements are played. To
-//! that come, for each figure by itself, the class of a percentile and by how much the model is taken to be off. Where the
-//! figures differ by more than all that explains, the model is off by more: by a share that is the same for all figures, in
-//! units of their deviations, and that makes up the rest of the sum of squares.
+//! A repeated measurement would give figures that differ by chance, and fitted values that follow these differences.
+//! Each seed simulates such a measurement: with `pull` the response of the values to differences in the figures, the
+//! covariance of the values is the mean over the seeds of `pull(off) * pull(off)'`. Figures may be correlated in any
+//! way, because whole measurements are simulated. Two further errors are added for each figure by itself: the class
+//! width of a percentile, and the assumed error of the model. If the figures differ by more than all of that explains,
+//! the model's error is larger: a share that is equal for all figures, in units of their deviations, explains the rest
+//! of the sum of squares.
 //!
-//! The ends of an interval lie as many deviations away as Student's distribution says for nine cases of ten, on the scale of
-//! the values: most are times, and these add up. Where something else becomes the limit as soon as a key goes further, figures
-//! bend: each end is the farther one of those that follow from the derivatives to either side of all keys. A last step that was
-//! not taken belongs to the interval. Where no figure depends on a key any more, it has no end on that side.
+//! The ends of an interval are as many deviations away as Student's distribution says for nine cases of ten, on the
+//! scale of the values: most are times, which add up. If another resource becomes the limit as soon as a key goes
+//! further, figures bend; therefore each end is the farther one of those that follow from the derivatives to either
+//! side of all keys. A last step that was not taken belongs to the interval. If no figure depends on a key any more,
+//! the interval has no end on that side.
 
 use super::matrix::{Rows, axes, dot};
 use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
-use super::{Fit, Key, Question};
+use super::{Fit, FitKey, FitTask};
 
 /// 95 % points of Student's distribution for 1, 2, … degrees of freedom.
 const STUDENT: [f64; 11] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796];
-/// Least length of an axis of the information, that of each key being 1: for two keys, a correlation of 0.95.
+/// Least length of an axis of the information matrix, scaled to 1 for each key, at which keys count as told apart: for
+/// two keys, a correlation of 0.95.
 const APART_LEAST: f64 = 0.05;
-/// Part of such an axis along a key that makes the key belong to it.
+/// Least component of such an axis along a key that makes the key part of the combination.
 const PART_LEAST: f64 = 0.25;
-/// Keys are told apart, if weakly, where none of them is in doubt by more than this share.
+/// Largest relative deviation of keys that count as told apart in spite of a short axis.
 const DOUBT_MOST: f64 = 0.1;
-/// A part of a sum counts as much as the others if it does within this share.
+/// Relative difference within which the parts of a sum count as equally large.
 const ALIKE: f64 = 0.1;
-/// Deviation, as a share, from which on a value is not determined at all.
+/// Relative deviation from which on a value counts as not determined.
 const UNDETERMINED: f64 = 1.0;
-/// Part of the best-known axis' information up to which nothing is known of an axis, and the variance that stands for it: of
-/// values that may be anything from a hundredth to a hundred times as much.
+/// Share of the best-known axis' information up to which an axis counts as unknown.
 const UNKNOWN_MOST: f64 = 1e-6;
+/// Variance, on the logarithmic scale, along an unknown axis: values may be anything from a hundredth to a hundred
+/// times as much.
 const UNKNOWN_VARIANCE: f64 = 20.0;
-/// Keys whose sides are chosen each by itself.
+/// Largest number of keys for which all combinations of sides are tried.
 const SIDES_MAX: usize = 6;
-/// Part of the effect to one side below which a key has none to the other.
+/// Share of the effect to one side below which a key has no effect to the other.
 const EFFECT_LEAST: f64 = 0.1;
-/// Logarithmic distance to a bound that counts as none.
+/// Logarithmic distance to a bound below which a value counts as at the bound.
 const AT_BOUND: f64 = 1e-6;
 
-/// A key with its value.
+/// A fitted key with its value and confidence interval.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    pub key: Key,
+    /// The key.
+    pub key: FitKey,
+    /// Fitted value in the key's unit.
     pub value: f64,
-    /// The ends of its 90 % interval.
+    /// Lower end of the 90 % confidence interval.
     pub low: f64,
+    /// Upper end of the 90 % confidence interval.
     pub high: f64,
-    /// Whether the interval says anything.
+    /// True if the figures determine the value.
     pub is_determined: bool,
-    /// Whether figures no longer depend on it where it is smaller, or larger: that end is as far as was looked.
+    /// True if no figure depends on the key at smaller values, so that `low` is the lower end of the search.
     pub is_open_below: bool,
+    /// True if no figure depends on the key at larger values, so that `high` is the upper end of the search.
     pub is_open_above: bool,
 }
 
-/// What is to be said of some keys.
+/// Remark on fitted keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FitFinding {
-    /// No figure depends on it.
+    /// No figure depends on the key.
     Unseen(String),
-    /// It is at least what was found, or at most: beyond, no figure depends on it.
+    /// The value is only a lower or upper limit: beyond it, no figure depends on the key.
     OneSided { key: String, is_least: bool },
-    /// Only a combination of them is known; of two keys, with how much the second counts beside the first.
+    /// Only a combination of the keys is known; for two keys, with the weight of the second relative to the first.
     Together { keys: Vec<String>, ratio: Option<f64> },
-    /// They are known, but one is larger where the other is smaller.
+    /// The keys are known, but strongly correlated: one is larger if the other is smaller.
     Weakly { keys: Vec<String>, ratio: Option<f64> },
-    /// It has gone as far as it may.
+    /// The value is at the bound of the search.
     AtBound(String),
     /// There are no more figures than keys, so that nothing shows whether the model fits.
     Unchecked,
 }
 
-/// What is to be said of a solution.
-pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) -> Fit {
+/// Computes intervals and remarks for a solution of the search.
+pub(super) fn judge(question: &FitTask, solution: &Solution, simulations: u64) -> Fit {
     let alone = question.alone();
     let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
     let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
     let misfit = Misfit::of(question, solution, &slopes, &alone);
     let variances = Sides::of(solution, &seen, &alone, misfit.variance);
     let student = STUDENT[misfit.freedom.clamp(1, STUDENT.len()) - 1];
-    let fitted = |(place, key): (usize, &Key)| {
+    let fitted = |(place, key): (usize, &FitKey)| {
         let value = libm::exp(solution.place[place]);
         let variances = seen.iter().position(|seen| *seen == place).map_or([f64::INFINITY; 2], |at| variances.0[at]);
         let deviations = variances.map(|variance| libm::sqrt(variance + TOLERANCE * TOLERANCE));
@@ -101,29 +109,30 @@ pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) 
     Fit { findings, figures: figures.collect(), misfit: misfit.share(), keys, simulations }
 }
 
+/// True if any figure depends on the key with these derivatives.
 fn is_seen(slope: &[f64]) -> bool {
     slope.iter().any(|part| *part != 0.0)
 }
 
-/// Whether the figures depend on a key to the other side alone: below, and above.
+/// True for below, and for above, if the figures do not depend on a key to that side.
 fn open_ends(solution: &Solution, key: usize) -> [bool; 2] {
     let effect = |slopes: &Rows| libm::sqrt(squares(&slopes[key], &solution.weights));
     let (down, up) = (effect(&solution.slopes.down), effect(&solution.slopes.up));
     [down < EFFECT_LEAST * up, up < EFFECT_LEAST * down]
 }
 
-/// What differs beyond chance.
+/// Difference between figures and model beyond chance.
 struct Misfit {
-    /// In units of the deviations that the weights stand for.
+    /// Variance in units of the deviations that the weights stand for.
     variance: f64,
     mean_weight: f64,
-    /// Degrees of freedom of what the intervals rest upon.
+    /// Degrees of freedom of the intervals.
     freedom: usize,
     is_checked: bool,
 }
 
 impl Misfit {
-    fn of(question: &Question, solution: &Solution, slopes: &Rows, alone: &[f64]) -> Misfit {
+    fn of(question: &FitTask, solution: &Solution, slopes: &Rows, alone: &[f64]) -> Misfit {
         let axes = axes(&information(slopes, &solution.weights));
         let left = |off: &[f64]| {
             let moved = axes.solve(&pull(slopes, &solution.weights, off), KNOWN_LEAST);
@@ -146,17 +155,18 @@ impl Misfit {
         Misfit { variance, mean_weight, freedom, is_checked }
     }
 
-    /// The misfit of a figure of mean weight.
+    /// Misfit of a figure of mean weight, as a share; `None` if there is none.
     fn share(&self) -> Option<f64> {
         (self.variance > 0.0).then(|| libm::sqrt(self.variance / self.mean_weight))
     }
 }
 
-/// The larger variance of each seen value downwards, and upwards.
+/// Largest variance of each seen value, downwards and upwards.
 struct Sides(Vec<[f64; 2]>);
 
 impl Sides {
-    /// From every choice of sides of the keys. With many keys, only as many choices as `SIDES_MAX` keys have.
+    /// Variances from every choice of sides of the keys; with many keys, only from as many choices as `SIDES_MAX` keys
+    /// have.
     fn of(solution: &Solution, seen: &[usize], alone: &[f64], misfit: f64) -> Sides {
         let mut largest = vec![[0.0; 2]; seen.len()];
         for choice in 0..1_usize << seen.len().min(SIDES_MAX) {
@@ -213,7 +223,7 @@ fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows,
     findings
 }
 
-/// Keys whose effects on the figures are so alike that another of them could stand for each.
+/// Groups of keys whose effects on the figures are so alike that another of them could replace each.
 fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows) -> Vec<FitFinding> {
     let information = information(slopes, &solution.weights);
     let length = |key: usize| libm::sqrt(information[key][key]);
@@ -238,7 +248,7 @@ fn together(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows)
     short.map(finding).collect()
 }
 
-/// How much the second key counts beside the first, each by its own unit.
+/// Weight of the second key relative to the first, each in its own unit.
 fn ratio(solution: &Solution, [first, second]: [(&Vec<f64>, f64); 2]) -> Option<f64> {
     let by_unit = |(slope, value): (&Vec<f64>, f64)| -> Vec<f64> { slope.iter().map(|part| part / value).collect() };
     let (first, second) = (by_unit(first), by_unit(second));

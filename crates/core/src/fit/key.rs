@@ -1,8 +1,8 @@
-//! The keys that are fitted: where they start, and how far they may go.
+//! Keys that are fitted: start values and search ranges.
 
 use serde_json::Value as Json;
 
-use crate::config::Stage;
+use crate::config::StackStage;
 use crate::config::section::{self, Section};
 use crate::config::value;
 use crate::drive::Drive;
@@ -10,35 +10,38 @@ use crate::drive_file::stage_cost;
 use crate::problem::{Problem, Problems, all};
 use crate::spelling;
 
-/// A value is looked for from this part of where it starts to this many times as much.
+/// Search range of a value as a factor: from the start value divided by it to the start value multiplied by it.
 const REACH: f64 = 100.0;
 
 /// A key to be fitted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Key {
-    /// With its section, as `media.read_ns`; a cost of a stage as `stack.stages.NAME.submit_ns`.
+pub struct FitKey {
+    /// Full name, as `media.read_ns`; a cost of a stage as `stack.stages.NAME.submit_ns`.
     pub name: String,
-    /// Its unit, or nothing.
+    /// Unit of the key, or an empty text.
     pub unit: &'static str,
-    /// Where it starts, and the ends of what is tried.
+    /// Value at which the search starts.
     pub start: f64,
+    /// Lower end of the search range.
     pub low: f64,
+    /// Upper end of the search range.
     pub high: f64,
 }
 
-/// The keys of these names in a drive.
+/// Finds the keys of these names in a drive.
 ///
 /// # Errors
-/// Every name that is none of a number that the drive's results can depend on, or stands twice.
-pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<Key>, Problems> {
+/// Every name that is given twice, or that is no number on which the drive's results can depend.
+pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<FitKey>, Problems> {
     let twice = names.iter().enumerate().filter(|(place, name)| names[..*place].contains(name));
-    let twice = twice.map(|(_, name)| problem(name, "it stands there twice", "each key once"));
+    let twice = twice.map(|(_, name)| problem(name, "the key is given twice", "each key once"));
     let keys = all(names.iter().map(|name| key(drive, name).map_err(Problems::from)));
     let twice: Vec<Problem> = twice.collect();
     if twice.is_empty() { keys } else { Err(Problems(twice)) }
 }
 
-fn key(drive: &Drive, name: &str) -> Result<Key, Problem> {
+/// Finds one key, with its search range.
+fn key(drive: &Drive, name: &str) -> Result<FitKey, Problem> {
     let schema = schema(drive, name).ok_or_else(|| unknown(name))?;
     let section = name.split_once('.').map_or("", |(section, _)| section);
     if !drive.has_part_in(section) {
@@ -47,7 +50,7 @@ fn key(drive: &Drive, name: &str) -> Result<Key, Problem> {
     }
     if schema["type"] != "number" {
         let allowed = "a number with fractions; try the values of others with phaselink sweep";
-        return Err(problem(name, "it is no such number", allowed));
+        return Err(problem(name, "the key cannot be fitted", allowed));
     }
     let start = drive.value_of(name).and_then(|value| value.as_f64()).unwrap_or(0.0);
     if start <= 0.0 {
@@ -55,7 +58,7 @@ fn key(drive: &Drive, name: &str) -> Result<Key, Problem> {
         return Err(problem(name, &format!("it starts at {start}"), &allowed));
     }
     let bound = |end: &str| schema[end].as_f64();
-    Ok(Key {
+    Ok(FitKey {
         name: String::from(name),
         unit: value::unit(name),
         start,
@@ -64,14 +67,14 @@ fn key(drive: &Drive, name: &str) -> Result<Key, Problem> {
     })
 }
 
-/// The JSON Schema of a key, or of a cost of a stage.
+/// JSON Schema of a key, or of a cost of a stage.
 fn schema(drive: &Drive, name: &str) -> Option<Json> {
     let of = |section: &dyn Section, key: &str| {
         section.keys().into_iter().find(|known| known.name == key).map(|known| (known.schema)())
     };
     if let Some((_, cost)) = stage_cost(name) {
         drive.value_of(name)?;
-        return of(&Stage::default(), cost);
+        return of(&StackStage::default(), cost);
     }
     let (path, key) = name.split_once('.')?;
     let section = drive.sections().into_iter().find(|section| section.path() == path)?;

@@ -1,24 +1,24 @@
-//! Symmetric matrices of a few rows: their axes, and what follows from these.
+//! Symmetric matrices of a few rows: principal axes and linear equations.
 
-/// Sweeps over all pairs of axes; a handful is enough for any matrix of a few rows (Golub and Van Loan, *Matrix
-/// Computations*, 8.5).
+/// Largest number of sweeps over all pairs of axes; a handful suffices for any matrix of a few rows (Golub and Van
+/// Loan, *Matrix Computations*, 8.5).
 const SWEEPS_MAX: usize = 50;
-/// Off the diagonal, as a part of the whole, that is as good as nothing.
+/// Share of the matrix off the diagonal that counts as zero.
 const NOTHING: f64 = 1e-24;
 
-/// Rows of numbers.
+/// Matrix as rows of numbers.
 pub(super) type Rows = Vec<Vec<f64>>;
 
-/// A matrix in its own axes.
-pub(super) struct Axes {
-    /// How much it stretches along each axis.
+/// Eigenvalues and eigenvectors of a symmetric matrix.
+pub(super) struct PrincipalAxes {
+    /// Eigenvalue of each axis.
     pub lengths: Vec<f64>,
-    /// `axes[i]` is the axis that `lengths[i]` belongs to, of length 1.
+    /// Eigenvectors of length 1: `axes[i]` belongs to `lengths[i]`.
     pub axes: Rows,
 }
 
-/// The axes of a symmetric matrix, by Jacobi's rotations.
-pub(super) fn axes(matrix: &Rows) -> Axes {
+/// Computes the principal axes of a symmetric matrix by Jacobi rotations.
+pub(super) fn axes(matrix: &Rows) -> PrincipalAxes {
     let size = matrix.len();
     let mut rotated = matrix.clone();
     let mut axes: Rows =
@@ -41,10 +41,10 @@ pub(super) fn axes(matrix: &Rows) -> Axes {
             }
         }
     }
-    Axes { lengths: (0..size).map(|place| rotated[place][place]).collect(), axes }
+    PrincipalAxes { lengths: (0..size).map(|place| rotated[place][place]).collect(), axes }
 }
 
-/// Turn two axes so that nothing of the matrix lies between them.
+/// Rotates two axes so that the matrix element between them becomes zero.
 fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
     let between = matrix[first][second];
     if between == 0.0 {
@@ -65,9 +65,9 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
     }
 }
 
-impl Axes {
-    /// What the matrix maps to `values`. Along axes along which it hardly stretches (below `least` of the longest) the answer
-    /// would be anything, and it is taken to stretch by that much.
+impl PrincipalAxes {
+    /// Solves for the vector that the matrix maps to `values`. Eigenvalues below `least` of the largest are raised to
+    /// that much, because the solution along their axes would be arbitrary.
     pub(super) fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
         let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let mut solution = vec![0.0; values.len()];
@@ -79,7 +79,7 @@ impl Axes {
     }
 }
 
-/// The sum of products.
+/// Scalar product of two vectors.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_matrix_times_its_solution_is_what_was_asked_for() {
+    fn matrix_times_its_solution_equals_the_right_hand_side() {
         let matrix = vec![vec![4.0, 1.0, -0.5], vec![1.0, 3.0, 0.25], vec![-0.5, 0.25, 0.01 + 0.5]];
         let solution = axes(&matrix).solve(&[1.0, -2.0, 3.0], 1e-12);
         let back: Vec<f64> = matrix.iter().map(|row| dot(row, &solution)).collect();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_that_nothing_is_known_of_is_found() {
+    fn axis_with_eigenvalue_zero_is_found() {
         let found = axes(&vec![vec![1.0, 1.0], vec![1.0, 1.0]]);
         let least = (0..2).min_by(|a, b| found.lengths[*a].total_cmp(&found.lengths[*b])).unwrap();
         assert!(found.lengths[least].abs() < 1e-15 && (found.lengths[1 - least] - 2.0).abs() < 1e-15);

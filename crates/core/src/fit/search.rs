@@ -1,81 +1,92 @@
-//! Looking for the values.
+//! Search for the values of the keys.
 
 use std::cell::Cell;
 
 use super::matrix::{Rows, axes, dot};
-use super::{Answer, Each, Question};
+use super::{FitTask, SimulateEach, TrialFigures};
 use crate::problem::Problems;
 use crate::random::Random;
 
-/// Seeds by which chance is known: first roughly, for weights, and then where the search has ended.
+/// Number of seeds from which chance is estimated for the first weights.
 const SEEDS_FIRST: u64 = 4;
+/// Number of seeds from which chance is estimated at the end of the search.
 pub(super) const SEEDS: u64 = 12;
-/// Seeds over which a derivative at the end is averaged.
+/// Number of seeds over which a derivative at the end is averaged.
 const SEEDS_SLOPE: u64 = 4;
-/// Logarithmic steps for derivatives, in the search and at its end: far beyond what chance leaves of a difference with the same
-/// seed, and small enough that what bends is lost in it.
+/// Logarithmic step for derivatives during the search: far larger than what chance leaves of a difference with equal
+/// seeds, and small enough that curvature does not matter.
 const STEP_FIRST: f64 = 0.1;
+/// Logarithmic step for derivatives at the end of the search.
 const STEP: f64 = 0.2;
-/// Other starts: at most so many, and so far off in logarithms (three times as much, or as little).
+/// Largest number of further starting points.
 const STARTS_MAX: usize = 8;
+/// Logarithmic distance of further starting points: three times as much, or a third.
 const START_REACH: f64 = 1.1;
-/// Square of a difference, in deviations, that is good enough for a start.
+/// Squared difference in deviations below which a start is good enough.
 const ENOUGH: f64 = 2.0;
-/// Longest step of the search: e times as much, or as little.
+/// Longest logarithmic step of the search: e times as much, or as little.
 const STEP_MAX: f64 = 1.0;
-/// Steps of the search, tries for each, and rounds at its end.
+/// Largest number of steps of the search.
 const STEPS_MAX: usize = 20;
+/// Largest number of tries for each step.
 const TRIES_MAX: usize = 6;
+/// Largest number of rounds at the end of the search.
 const ROUNDS_MAX: usize = 6;
-/// A step that is shorter is none.
+/// Logarithmic length below which a step counts as none.
 pub(super) const TOLERANCE: f64 = 1e-4;
-/// The search ends with a step of this length, or one that makes so little better: its seeds are not those of the end.
+/// Logarithmic length of a step, or improvement, with which the search ends; the rounds at its end use other seeds.
 const TOLERANCE_FIRST: f64 = 0.002;
-/// Part of a value's deviation below which a step is not worth it.
+/// Share of a value's deviation below which a step is not worth taking.
 const WORTH: f64 = 0.05;
-/// Part of the best-known direction's information below which a direction is as good as unknown.
+/// Share of the best-known direction's information below which a direction counts as unknown.
 pub(super) const KNOWN_LEAST: f64 = 1e-9;
-/// Standard errors below which a derivative may be chance.
+/// Number of standard errors below which a derivative may be chance.
 const CHANCE_ERRORS: f64 = 2.0;
 
-/// Figures of all runs: for one point of values, as logarithms.
+/// Logarithms of the figures of all runs at one point.
 type Figures = Vec<f64>;
 
-pub(super) struct Search<'a> {
-    question: &'a Question,
-    each: Each<'a>,
+/// State of the search for one fit.
+pub(super) struct FitSearch<'a> {
+    question: &'a FitTask,
+    each: SimulateEach<'a>,
     measured: Figures,
     simulations: Cell<u64>,
 }
 
-/// Where the search has ended, and what is known there.
+/// Point at which the search has ended, and what is known there.
 pub(super) struct Solution {
     /// Logarithms of the values.
     pub place: Vec<f64>,
-    /// Mean figures.
+    /// Mean figures over the seeds.
     pub figures: Figures,
-    /// Measured less simulated.
+    /// Measured minus simulated figures.
     pub residuals: Figures,
+    /// Derivatives of the figures.
     pub slopes: Slopes,
-    /// For each seed what a measurement that differs in chance alone would be off.
+    /// For each seed, deviation of a measurement that differs by chance alone.
     pub chance: Rows,
+    /// Weight of each figure.
     pub weights: Vec<f64>,
-    /// The next step, by key, if the search was not over.
+    /// Next step of each key, if the search was not over.
     pub left: Vec<f64>,
 }
 
-/// Derivatives of each figure, by key: from the mean of two sides, and to each of them.
+/// Derivatives of each figure by each key.
 #[derive(Default)]
 pub(super) struct Slopes {
+    /// Derivative from the mean of both sides.
     pub both: Rows,
+    /// Derivative towards smaller values.
     pub down: Rows,
+    /// Derivative towards larger values.
     pub up: Rows,
 }
 
-impl<'a> Search<'a> {
-    pub(super) fn new(question: &'a Question, each: Each<'a>) -> Search<'a> {
+impl<'a> FitSearch<'a> {
+    pub(super) fn new(question: &'a FitTask, each: SimulateEach<'a>) -> FitSearch<'a> {
         let measured = question.figures().map(|figure| libm::log(figure.value)).collect();
-        Search { question, each, measured, simulations: Cell::new(0) }
+        FitSearch { question, each, measured, simulations: Cell::new(0) }
     }
 
     pub(super) fn simulations(&self) -> u64 {
@@ -89,8 +100,8 @@ impl<'a> Search<'a> {
         self.settle(self.best(start, &weights)?)
     }
 
-    /// Where the walk from the start ends, or, while that explains the figures badly, the best end of walks from other places: a
-    /// walk ends where a key that something else hides can be anything.
+    /// Finds the end of the walk from the start or, if that explains the figures badly, the best end of walks from
+    /// other points. A walk may end at a point where a key that another one hides can have any value.
     fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
         let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
         let mut random = Random::stream(self.question.effort.seed, "starts");
@@ -100,7 +111,7 @@ impl<'a> Search<'a> {
                 break;
             }
             let off: Vec<f64> = start.iter().map(|_| START_REACH * (2.0 * random.unit() - 1.0)).collect();
-            // Values that do not go together are no start.
+            // Values that break a condition between keys are no start.
             if let Ok((place, sum)) = self.walk(self.within(&start, &off), weights)
                 && sum < least
             {
@@ -110,7 +121,7 @@ impl<'a> Search<'a> {
         Ok(best)
     }
 
-    /// Levenberg and Marquardt's steps, with one seed: where they end, and the sum of squares there.
+    /// Walks by Levenberg and Marquardt's steps with one seed; returns the end and its sum of squares.
     fn walk(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<(Vec<f64>, f64), Problems> {
         let mut damping = 1e-3;
         let mut residuals = self.residuals(&self.figures(&place, 0..1)?[0]);
@@ -120,7 +131,7 @@ impl<'a> Search<'a> {
             let mut better = None;
             for _ in 0..TRIES_MAX {
                 let next = self.within(&place, &step(&slopes, weights, &residuals, damping));
-                // Values that do not go together are a step too far.
+                // A step to values that break a condition between keys is too long.
                 let tried = self.figures(&next, 0..1).map(|figures| self.residuals(&figures[0]));
                 better = tried.ok().filter(|tried| squares(tried, weights) < sum).map(|tried| (next, tried));
                 if better.is_some() {
@@ -140,7 +151,7 @@ impl<'a> Search<'a> {
         Ok((place, squares(&residuals, weights)))
     }
 
-    /// The last steps, with many seeds and good derivatives.
+    /// Makes the last steps, with many seeds and accurate derivatives.
     fn settle(&self, mut place: Vec<f64>) -> Result<Solution, Problems> {
         let mut slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP)?;
         let mut moved: f64 = 0.0;
@@ -168,12 +179,12 @@ impl<'a> Search<'a> {
         unreachable!("the last round returns")
     }
 
-    /// The figures at a place, for each seed.
+    /// Figures at a point, for each seed.
     fn figures(&self, place: &[f64], seeds: std::ops::Range<u64>) -> Result<Rows, Problems> {
         self.figures_of(&[place.to_vec()], seeds).remove(0)
     }
 
-    /// The figures at several places, all at once.
+    /// Figures at several points, simulated all at once.
     fn figures_of(&self, places: &[Vec<f64>], seeds: std::ops::Range<u64>) -> Vec<Result<Rows, Problems>> {
         let question = self.question;
         let values: Rows = places.iter().map(|place| place.iter().map(|log| libm::exp(*log)).collect()).collect();
@@ -181,16 +192,16 @@ impl<'a> Search<'a> {
             |values: &Vec<f64>| seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>();
         let trials: Vec<_> = values.iter().flat_map(of_place).collect();
         self.simulations.set(self.simulations.get() + trials.len() as u64);
-        let answers: Vec<Answer> = (self.each)(&trials, &|trial| question.answer(trial));
+        let answers: Vec<TrialFigures> = (self.each)(&trials, &|trial| question.answer(trial));
         let mut answers = answers.into_iter();
         let mut of_seed = || {
-            let runs: Vec<Answer> = answers.by_ref().take(question.runs.len()).collect();
+            let runs: Vec<TrialFigures> = answers.by_ref().take(question.runs.len()).collect();
             runs.into_iter().collect::<Result<Vec<_>, _>>().map(|runs| runs.concat())
         };
         places.iter().map(|_| seeds.clone().map(|_| of_seed()).collect::<Vec<_>>().into_iter().collect()).collect()
     }
 
-    /// Derivatives by each key.
+    /// Derivatives of the figures by each key.
     fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<Slopes, Problems> {
         let mut places = vec![place.to_vec()];
         for (key, bounds) in self.question.keys.iter().enumerate() {
@@ -206,7 +217,7 @@ impl<'a> Search<'a> {
         let mut slopes = Slopes::default();
         for key in 0..place.len() {
             let ends = [1 + 2 * key, 2 + 2 * key].map(|end| (places[end][key], found.next().unwrap_or(Ok(Vec::new()))));
-            // Values that do not go together: the other side says enough.
+            // If one side breaks a condition between keys, the other side alone gives the derivative.
             if let [(_, Err(problems)), (_, Err(_))] = &ends {
                 return Err(problems.clone());
             }
@@ -222,8 +233,8 @@ impl<'a> Search<'a> {
         self.measured.iter().zip(figures).map(|(measured, figure)| measured - figure).collect()
     }
 
-    /// For each seed what its figures differ from the mean, as much as a measurement of so many requests does from the mean of so
-    /// many seeds.
+    /// For each seed, difference of its figures from the mean, scaled to the difference of a measurement from the mean
+    /// of all seeds.
     fn chance(&self, seeds: &Rows, mean: &Figures) -> Rows {
         let count = seeds.len() as f64;
         let scales = self.question.runs.iter().zip(&self.question.jobs).flat_map(|(run, (_, ios))| {
@@ -239,14 +250,14 @@ impl<'a> Search<'a> {
 
     fn weights(&self, chance: &Rows) -> Vec<f64> {
         let alone = self.question.alone();
-        let weight = |(place, figure): (usize, &super::Figure)| {
+        let weight = |(place, figure): (usize, &super::MeasuredFigure)| {
             let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / chance.len() as f64;
             figure.share() / (noise + alone[place] * alone[place])
         };
         self.question.figures().enumerate().map(weight).collect()
     }
 
-    /// A step, not too long and not out of bounds.
+    /// Point after a step that is limited in length and by the search ranges.
     fn within(&self, place: &[f64], step: &[f64]) -> Vec<f64> {
         let longest = step.iter().fold(0.0, |longest: f64, part| longest.max(part.abs()));
         let scale = if longest > STEP_MAX { STEP_MAX / longest } else { 1.0 };
@@ -255,7 +266,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Derivatives of the figures from those at two places `apart`, for the same seeds; those that may be chance are none.
+/// Derivatives of the figures from those at two points `apart`, with equal seeds; those that may be chance are zero.
 fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     if apart <= 0.0 {
         return vec![0.0; down.first().map_or(0, Vec::len)];
@@ -271,20 +282,20 @@ fn slope(down: &Rows, up: &Rows, apart: f64) -> Figures {
     (0..down.first().map_or(0, Vec::len)).map(of_figure).collect()
 }
 
-/// What the figures tell of the keys: `slopes' * weights * slopes`.
+/// Information of the figures on the keys: `slopes' * weights * slopes`.
 pub(super) fn information(slopes: &Rows, weights: &[f64]) -> Rows {
     let cell = |a: &Figures, b: &Figures| a.iter().zip(b).zip(weights).map(|((a, b), weight)| a * b * weight).sum();
     slopes.iter().map(|a| slopes.iter().map(|b| cell(a, b)).collect()).collect()
 }
 
-/// `slopes' * weights * values`.
+/// Computes `slopes' * weights * values`.
 pub(super) fn pull(slopes: &Rows, weights: &[f64], values: &[f64]) -> Vec<f64> {
     let weighted: Vec<f64> = values.iter().zip(weights).map(|(value, weight)| value * weight).collect();
     slopes.iter().map(|slope| dot(slope, &weighted)).collect()
 }
 
-/// The step that makes the sum of squares least if figures follow their slopes, the shorter the more it is damped. What nothing is
-/// known of does not move.
+/// Step that minimises the sum of squares if figures follow their slopes; stronger damping makes it shorter. Keys of
+/// which nothing is known do not move.
 fn step(slopes: &Rows, weights: &[f64], residuals: &[f64], damping: f64) -> Vec<f64> {
     let mut matrix = information(slopes, weights);
     for (key, row) in matrix.iter_mut().enumerate() {
@@ -293,7 +304,7 @@ fn step(slopes: &Rows, weights: &[f64], residuals: &[f64], damping: f64) -> Vec<
     axes(&matrix).solve(&pull(slopes, weights, residuals), 0.0)
 }
 
-/// Information of a key of which nothing is known: next to none, so that what is hardly known still moves.
+/// Information of a key of which nothing is known: almost none, so that a hardly known key still moves.
 const UNKNOWN: f64 = 0.01;
 
 /// Deviation of each value by chance.
@@ -305,7 +316,7 @@ fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     (0..slopes.len()).map(deviation).collect()
 }
 
-/// The weighted sum of squares.
+/// Weighted sum of squares.
 pub(super) fn squares(residuals: &[f64], weights: &[f64]) -> f64 {
     residuals.iter().zip(weights).map(|(residual, weight)| weight * residual * residual).sum()
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::drive_file::no_files;
 
-/// What fio 3.33 prints of such jobs, as far as it is read.
+/// Output of fio 3.33 for such jobs, as far as it is read.
 const FIO: &str = r#"fio: this platform does not support process shared mutexes
 {
   "fio version" : "fio-3.33",
@@ -33,7 +33,7 @@ fn key_problem(drive: &str, name: &str) -> String {
 }
 
 #[test]
-fn figures_of_fio_are_read_by_job_and_direction_and_barriers_part_runs() {
+fn fio_figures_are_read_by_job_and_direction_and_barriers_split_runs() {
     let runs = read("r.json", FIO, &[]).unwrap();
     let figures: Vec<Vec<String>> = runs
         .iter()
@@ -60,7 +60,7 @@ fn figures_of_fio_are_read_by_job_and_direction_and_barriers_part_runs() {
 }
 
 #[test]
-fn a_percentile_of_fio_is_known_to_its_class_and_ours_to_a_finer_one() {
+fn percentile_of_fio_has_the_resolution_of_its_class() {
     let resolution = |text: &str| read("r.json", text, &[]).unwrap()[0].figures[1].resolution;
     let ours = FIO.replace("fio-3.33", "phaselink-0.3.0");
     assert!((resolution(FIO) - 0.0045).abs() < 1e-4, "{}", resolution(FIO));
@@ -68,7 +68,7 @@ fn a_percentile_of_fio_is_known_to_its_class_and_ours_to_a_finer_one() {
 }
 
 #[test]
-fn jobs_that_ran_together_without_a_barrier_are_one_run() {
+fn jobs_without_a_barrier_are_one_run() {
     let runs = read("r.json", &FIO.replace(r#", "stonewall" : """#, ""), &[]).unwrap();
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].figures.iter().map(|figure| figure.job).collect::<Vec<_>>(), [0, 0, 0, 1, 1, 1, 1]);
@@ -77,14 +77,14 @@ fn jobs_that_ran_together_without_a_barrier_are_one_run() {
 }
 
 #[test]
-fn what_cannot_be_modelled_is_refused_with_its_job_unless_it_is_left_out() {
+fn job_that_cannot_be_modelled_is_refused_unless_options_are_ignored() {
     let pinned = FIO.replace(r#""bs" : "4k""#, r#""bs" : "4k", "cpus_allowed" : "3""#);
     assert!(problems(&pinned).starts_with("r.json, job one: `cpus_allowed` is not modelled"), "{}", problems(&pinned));
     assert!(read("r.json", &pinned, &[String::from("cpus_allowed")]).is_ok());
 }
 
 #[test]
-fn results_that_are_none_are_refused() {
+fn file_without_fio_results_is_refused() {
     assert!(problems("{ \"jobs\": [] }").contains("no `jobs`"));
     assert!(problems("nothing").starts_with("r.json:1: not JSON"));
     assert!(problems(&FIO.replace("\"error\" : 0", "\"error\" : 5")).contains("ended with error 5"));
@@ -96,7 +96,7 @@ fn results_that_are_none_are_refused() {
 }
 
 #[test]
-fn keys_are_numbers_that_the_drive_depends_on() {
+fn key_that_is_no_number_the_drive_depends_on_is_refused() {
     assert!(key_problem("nvme", "media.raed_ns").contains("did you mean media.read_ns?"));
     assert!(key_problem("nvme", "nvme.queue_entries").contains("phaselink sweep"));
     assert!(key_problem("nvme", "moneta.pipeline_ns").contains("another interface"));

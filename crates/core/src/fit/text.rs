@@ -1,15 +1,15 @@
-//! What is found, for people.
+//! Result of a fit for people: tables and sentences.
 
 use std::fmt::Write;
 
-use super::{Figure, Fit, FitFinding, Fitted, Kind};
+use super::{FigureKind, Fit, FitFinding, Fitted, MeasuredFigure};
 use crate::report::{Table, units};
 use crate::time::Span;
 
-/// Significant digits of a value.
+/// Number of significant digits of a value.
 const DIGITS: i32 = 5;
 
-/// The values with their intervals, the figures beside the measured ones, and what the figures do not tell.
+/// Writes the values with their intervals, the figures beside the measured ones, and remarks.
 pub fn text(fit: &Fit) -> String {
     let mut text = format!("{}\n{}", values(fit), figures(fit));
     for sentence in sentences(fit) {
@@ -44,14 +44,14 @@ fn figures(fit: &Fit) -> Table {
     table
 }
 
-fn shown(figure: &Figure, value: f64) -> String {
+fn shown(figure: &MeasuredFigure, value: f64) -> String {
     match figure.kind {
-        Kind::Iops => units::count(value),
-        Kind::Mean | Kind::P99 => units::span(Span::from_ns_f64(value)),
+        FigureKind::Iops => units::count(value),
+        FigureKind::Mean | FigureKind::P99 => units::span(Span::from_ns_f64(value)),
     }
 }
 
-/// What is to be said in words.
+/// Remarks on the fit as sentences.
 pub(super) fn sentences(fit: &Fit) -> Vec<String> {
     let misfit = fit.misfit.map(|share| {
         format!(
@@ -98,7 +98,7 @@ fn sentence(finding: &FitFinding) -> String {
     }
 }
 
-/// `their sum`, `their difference`, `a + 2.00 b`.
+/// Words for a combination of two keys: `their sum`, `their difference`, `a + 2.00 b`.
 fn combination(keys: &[String], ratio: f64) -> String {
     match (ratio, keys) {
         (1.0, _) => String::from("their sum"),
@@ -119,7 +119,7 @@ fn listed(keys: &[String]) -> String {
     }
 }
 
-/// A value with as many digits as may mean something.
+/// Formats a value with the digits that are significant.
 pub(super) fn number(value: f64) -> String {
     number_of(value, DIGITS)
 }
@@ -142,13 +142,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_may_mean_something() {
+    fn number_prints_with_its_significant_digits() {
         let shown = [110.0, 31.999_96, 0.012_345_67, 123_456.7, 0.0].map(number);
         assert_eq!(shown, ["110", "32", "0.012346", "123457", "0"]);
     }
 
     #[test]
-    fn what_is_known_of_two_keys_is_said_in_words() {
+    fn combination_of_two_keys_is_a_sentence() {
         let keys = || vec![String::from("media.read_ns"), String::from("nvme.parse_ns")];
         let said = |ratio| sentence(&FitFinding::Together { keys: keys(), ratio });
         let apart = "media.read_ns and nvme.parse_ns cannot be told apart by these results: only";

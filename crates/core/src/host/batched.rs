@@ -15,7 +15,7 @@ use super::processors::{Granted, Processors};
 use super::software::{Cost, Software};
 use super::stack::Way;
 use super::thread::{State, Thread, Work};
-use crate::config::{Engine, Stack, Switches, Wait};
+use crate::config::{EngineOptions, IoEngine, Stack, Wait};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::dispatch::AnyDriver;
@@ -110,9 +110,9 @@ impl Batcher {
     pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
         let ways = drive.limits().ways_in.expect("the stack has engines");
         let engine = job.map_or(Some(ways.default), |job| ways.engine(job)).expect("jobs are checked");
-        let switches = job.map_or_else(Switches::default, |job| job.way.switches);
+        let switches = job.map_or_else(EngineOptions::default, |job| job.way.switches);
         let batch = job.map_or_else(Batch::default, |job| job.batch);
-        let together = batch.with_slots(iodepth, engine == Engine::Spdk);
+        let together = batch.with_slots(iodepth, engine == IoEngine::Spdk);
         let Stack { poller_idle, poller_wake, .. } = drive.stack;
         let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
         let poller_cpu = job.and_then(|job| job.way.poller_cpu).map(|cpu| cpu as usize);
@@ -122,7 +122,7 @@ impl Batcher {
     /// True if the thread waits for a flush as for a system call. Rings take flushes like any request, and so do drivers in
     /// user space.
     fn waits_for_flush(&self) -> bool {
-        !self.software.engine.has_rings() && self.software.engine != Engine::Spdk
+        !self.software.engine.has_rings() && self.software.engine != IoEngine::Spdk
     }
 
     /// How the thread waits, on a host whose threads wait like `default` where engines leave it open.

@@ -4,8 +4,8 @@
 //! batch costs once stands apart from what each of its requests costs, and the application's own code apart from the
 //! kernel's, which another thread may run.
 
-use crate::config::engine::{Engine, Switches, polls};
-use crate::config::{self, Stage as Layer};
+use crate::config::engine::{EngineOptions, IoEngine, polls};
+use crate::config::{self, StackStage as Layer};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::request::{DataDirection, Io};
@@ -53,9 +53,9 @@ pub struct Costs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Software {
     /// Engine of the requests.
-    pub engine: Engine,
+    pub engine: IoEngine,
     /// Switches that the engine is used with.
-    pub switches: Switches,
+    pub switches: EngineOptions,
     /// Costs on the way down: of reads, and of all other operations.
     pub down: [Costs; 2],
     /// Costs on the way up.
@@ -76,7 +76,7 @@ impl Cost {
 
 impl Software {
     /// Software that requests of this engine meet on this drive's host.
-    pub fn new(drive: &Drive, engine: Engine, switches: Switches) -> Software {
+    pub fn new(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> Software {
         let columns = drive.stage_names();
         let words = drive.stack.words(engine, switches);
         let locks = locks(&drive.stack);
@@ -85,7 +85,7 @@ impl Software {
             .stack
             .stages
             .iter()
-            .filter(|layer| layer.holds(&words))
+            .filter(|layer| layer.is_passed(&words))
             .map(|layer| {
                 let place = columns.iter().position(|column| column == layer.column()).unwrap_or_default();
                 let lock = locks.iter().position(|lock| *lock == layer.lock);

@@ -99,7 +99,7 @@ pub struct Stack {
 
 impl Stack {
     /// Stack of these stages, which a request meets in this order. Costs scale by `ratio` with the core clock.
-    pub fn new(stages: &[config::Stage], copy: &config::Stack, ratio: f64) -> Stack {
+    pub fn new(stages: &[config::StackStage], copy: &config::Stack, ratio: f64) -> Stack {
         let mut names = Names::default();
         let mut stack = Stack {
             down: [Vec::new(), Vec::new()],
@@ -172,7 +172,7 @@ struct Names {
 }
 
 impl Names {
-    fn lock(&mut self, config: &config::Stage) -> Option<usize> {
+    fn lock(&mut self, config: &config::StackStage) -> Option<usize> {
         let names = match config.lock_held {
             LockHeld::Stage => &mut self.spin,
             LockHeld::Request => &mut self.request,
@@ -184,7 +184,7 @@ impl Names {
 
 /// Stage that is being turned into steps.
 struct Layer<'a> {
-    config: &'a config::Stage,
+    config: &'a config::StackStage,
     stage: Stage,
     first_line: usize,
     ratio: f64,

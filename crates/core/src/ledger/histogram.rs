@@ -1,24 +1,26 @@
-//! Counts of values in classes of three significant digits.
+//! Histogram of values with a resolution of three significant digits.
 //!
-//! Values below 2048 have a class each; from there on, every doubling is cut into 1024 classes of equal width, the layout
-//! of HdrHistogram (Tene, 2012). Counting is a shift and an increment: it is done several times a simulated request.
+//! Values below 2048 have a class each. From there on, every doubling is divided into 1024 classes of equal width, the
+//! layout of HdrHistogram (Tene, 2012). Counting is a shift and an increment, because it is done several times for each
+//! simulated request.
 
-/// Binary digits of a value that its class keeps, but for the first.
+/// Number of binary digits of a value that its class keeps, without the leading one.
 const KEPT_BITS: u32 = 10;
-/// Classes of one doubling.
+/// Number of classes of one doubling.
 const DOUBLING: usize = 1 << KEPT_BITS;
 
-/// How many values were counted in each class, of the doublings from the lowest to the highest that has any. The latencies
-/// of a run lie in few of them: a short run would otherwise spend most of its time on pages full of zeros.
+/// Number of values counted in each class, for the doublings from the lowest to the highest that has any. The latencies
+/// of a run lie in few doublings; storing all of them would make a short run spend most of its time on pages full of
+/// zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Histogram {
-    /// The class of the first count; it begins a doubling.
+    /// Class of the first count, which is the first of a doubling.
     first: usize,
     counts: Box<[u64]>,
 }
 
 impl Histogram {
-    /// Count one value.
+    /// Counts one value.
     #[inline]
     pub(super) fn record(&mut self, value: u64) {
         let class = class(value);
@@ -29,14 +31,14 @@ impl Histogram {
         }
     }
 
-    /// The same for a class that there is no room for.
+    /// Counts a value whose class has no room yet.
     #[cold]
     fn count_new(&mut self, class: usize) {
         self.make_room(class, class + 1);
         self.counts[class - self.first] += 1;
     }
 
-    /// Make room for the classes from `first` to before `end`, in whole doublings.
+    /// Makes room for the classes from `first` to before `end`, in whole doublings.
     fn make_room(&mut self, first: usize, end: usize) {
         let first = first / DOUBLING * DOUBLING;
         if self.counts.is_empty() {
@@ -52,7 +54,7 @@ impl Histogram {
         }
     }
 
-    /// Count everything that `other` has counted.
+    /// Adds all counts of `other`.
     pub(super) fn merge(&mut self, other: &Histogram) {
         if other.counts.is_empty() {
             return;
@@ -62,7 +64,7 @@ impl Histogram {
         own.iter_mut().zip(&*other.counts).for_each(|(count, others)| *count += others);
     }
 
-    /// What was counted since this was as `earlier` is.
+    /// Returns the counts that were added since the histogram was equal to `earlier`.
     pub(super) fn without(&self, earlier: &Histogram) -> Histogram {
         let mut rest = self.clone();
         if !earlier.counts.is_empty() {
@@ -72,13 +74,14 @@ impl Histogram {
         rest
     }
 
-    /// Highest value of each class that has any, in rising order, and how many there are.
+    /// Highest value and count of each class that has any, in rising order.
     pub(super) fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate();
         all.filter(|(_, count)| **count > 0).map(|(place, count)| (highest(self.first + place), *count))
     }
 
-    /// Highest value of the class in which the value of rank `rank` (from 1, by size) lies; none beyond the last.
+    /// Highest value of the class that holds the value of rank `rank` (from 1, in rising order); `None` beyond the
+    /// last.
     pub(super) fn value_of_rank(&self, rank: u64) -> Option<u64> {
         let mut below = 0;
         self.classes().find_map(|(highest, count)| {
@@ -88,7 +91,7 @@ impl Histogram {
     }
 }
 
-/// The class of a value.
+/// Class of a value.
 #[inline]
 fn class(value: u64) -> usize {
     let shift = u64::BITS - 1 - KEPT_BITS - (value | 1 << KEPT_BITS).leading_zeros();
@@ -110,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_lies_in_its_class_and_above_the_one_before(value in any::<u64>(), shift in 0..64_u32) {
+        fn value_lies_in_its_class_and_above_the_class_before(value in any::<u64>(), shift in 0..64_u32) {
             let value = value >> shift;
             let class = class(value);
             prop_assert!(value <= highest(class));
@@ -121,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_counted_whatever_their_order(shifts in prop::collection::vec(0..64_u32, 1..8), cut in 0..8_usize) {
+        fn values_are_counted_in_any_order(shifts in prop::collection::vec(0..64_u32, 1..8), cut in 0..8_usize) {
             let values: Vec<u64> = shifts.iter().map(|shift| u64::MAX >> shift).collect();
             let counted = |values: &[u64]| {
                 let mut histogram = Histogram::default();
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_number_is_the_end_of_the_last_class() {
+    fn largest_number_ends_the_last_class() {
         assert_eq!(highest(class(u64::MAX)), u64::MAX);
         assert_eq!((highest(class(2047)), highest(class(2048))), (2047, 2049));
     }

@@ -1,12 +1,12 @@
-//! Latency statistics: exact count, sum, extremes and standard deviation; percentiles to 3 digits.
+//! Latency statistics: exact count, sum, extremes and standard deviation; percentiles to three digits.
 //!
-//! Callers get whole picoseconds back. The histogram is made on the first record and grows with the
-//! largest latency, so an unused [`Latency`] is 80 bytes and one that has seen 100 µs about 150 kB.
+//! Callers get whole picoseconds. The histogram is allocated at the first record and grows with the largest latency, so
+//! that an unused [`Latency`] is 80 bytes and one that has seen 100 µs about 150 kB.
 
 use super::histogram::Histogram;
 use crate::time::Span;
 
-/// A latency distribution.
+/// Distribution of latencies.
 ///
 /// Everything but the percentiles is exact. Percentiles are at most 0.1 % too long, never too short,
 /// and never outside what was recorded; below 2 ns they are exact.
@@ -14,9 +14,9 @@ use crate::time::Span;
 pub struct Latency {
     count: u64,
     sum_ps: u128,
-    /// Saturates only where the deviation has no meaning left: beyond 10^10 latencies of 100 s.
+    /// Sum of squares; saturates only where the deviation has no meaning left: beyond 10^10 latencies of 100 s.
     square_sum_ps: u128,
-    /// The largest number there is if none was counted.
+    /// Shortest latency; the largest number of its type if none was counted.
     min_ps: u64,
     max_ps: u64,
     histogram: Histogram,
@@ -30,7 +30,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Count one latency.
+    /// Counts one latency.
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();
         self.histogram.record(ps);
@@ -42,7 +42,7 @@ impl Latency {
         self.square_sum_ps = self.square_sum_ps.saturating_add(square);
     }
 
-    /// Count everything that `other` has counted.
+    /// Adds all latencies of `other`.
     pub fn merge(&mut self, other: &Latency) {
         self.min_ps = self.min_ps.min(other.min_ps);
         self.max_ps = self.max_ps.max(other.max_ps);
@@ -52,7 +52,8 @@ impl Latency {
         self.histogram.merge(&other.histogram);
     }
 
-    /// What was counted since this was as `earlier` is; the extremes are those of the whole.
+    /// Returns the latencies counted since this distribution was equal to `earlier`; the extremes are those of the
+    /// whole.
     pub fn without(&self, earlier: &Latency) -> Latency {
         Latency {
             count: self.count - earlier.count,
@@ -64,33 +65,33 @@ impl Latency {
         }
     }
 
-    /// Latencies counted.
+    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Sum in picoseconds, exact; what the stages of a ledger add up to.
+    /// Exact sum in picoseconds, which equals the sum of a ledger's stages.
     pub fn sum_ps(&self) -> u128 {
         self.sum_ps
     }
 
-    /// The shortest latency, exact; zero if none was counted.
+    /// Shortest latency, exact; zero if none was counted.
     pub fn min(&self) -> Span {
         Span::from_ps(if self.count == 0 { 0 } else { self.min_ps })
     }
 
-    /// The longest latency, exact; zero if none was counted.
+    /// Longest latency, exact; zero if none was counted.
     pub fn max(&self) -> Span {
         Span::from_ps(self.max_ps)
     }
 
-    /// The mean to the nearest picosecond; zero if none was counted.
+    /// Mean to the nearest picosecond; zero if none was counted.
     pub fn mean(&self) -> Span {
         let count = u128::from(self.count.max(1));
         Span::from_ps(u64::try_from((self.sum_ps + count / 2) / count).unwrap_or(u64::MAX))
     }
 
-    /// The mean in nanoseconds, unrounded; zero if none was counted.
+    /// Mean in nanoseconds, unrounded; zero if none was counted.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ps as f64 / self.count.max(1) as f64 / 1e3
     }
@@ -111,7 +112,7 @@ impl Latency {
         (around_mean.max(0.0) / (count - 1) as f64).sqrt() / 1e3
     }
 
-    /// The latency that `percent` of all latencies do not exceed; zero if none was counted.
+    /// Latency that `percent` of all latencies do not exceed; zero if none was counted.
     ///
     /// 0 gives the shortest and 100 the longest; values outside are taken as these.
     pub fn percentile(&self, percent: f64) -> Span {
@@ -126,31 +127,30 @@ impl Latency {
         Span::from_ps(ps.clamp(self.min_ps, self.max_ps))
     }
 
-    /// How many of the counted latencies lie beyond the percentile: the evidence behind it.
+    /// Number of counted latencies beyond the percentile, which is the evidence behind it.
     ///
-    /// Rounded down, with `percent` taken to 7 decimals, so that 99.9 % of 1000 leaves exactly 1.
+    /// The number is rounded down, with `percent` taken to 7 decimals, so that 99.9 % of 1000 leaves exactly 1.
     pub fn samples_beyond(&self, percent: f64) -> u64 {
         const PARTS: u128 = 1_000_000_000;
         let beyond = ((100.0 - percent.clamp(0.0, 100.0)) * 1e7).round() as u128;
         (u128::from(self.count) * beyond / PARTS) as u64
     }
 
-    /// The percentile, or none if not one counted latency lies beyond it: then it would be the maximum
-    /// under another name.
+    /// Returns the percentile, or `None` if no counted latency lies beyond it: it would then be the maximum under
+    /// another name.
     pub fn known_percentile(&self, percent: f64) -> Option<Span> {
         (self.samples_beyond(percent) > 0).then(|| self.percentile(percent))
     }
 
-    /// The distribution as classes of equal latencies (to three digits) in rising order: the longest
-    /// latency of each class and how many it holds.
+    /// Classes of equal latencies (to three digits) in rising order: longest latency and count of each.
     pub fn classes(&self) -> impl Iterator<Item = (Span, u64)> + '_ {
         self.histogram
             .classes()
             .map(|(longest_ps, count)| (Span::from_ps(longest_ps.clamp(self.min_ps, self.max_ps)), count))
     }
 
-    /// Counted latencies of at least `from` and less than `until`, to the resolution of the classes; each
-    /// latency is in exactly one of two adjoining ranges.
+    /// Number of latencies of at least `from` and less than `until`, to the resolution of the classes; each latency is
+    /// in exactly one of two adjoining ranges.
     pub fn count_between(&self, from: Span, until: Span) -> u64 {
         self.classes().filter(|(span, _)| (from..until).contains(span)).map(|(_, count)| count).sum()
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_distribution_is_all_zeros_and_knows_no_percentile() {
+    fn empty_distribution_is_zero_and_has_no_percentile() {
         let empty = Latency::default();
         assert_eq!((empty.count(), empty.mean(), empty.deviation_ns()), (0, Span::ZERO, 0.0));
         assert_eq!((empty.min(), empty.max(), empty.percentile(50.0)), (Span::ZERO, Span::ZERO, Span::ZERO));
@@ -177,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_distribution_takes_no_memory_of_its_own() {
+    fn unused_distribution_allocates_no_memory() {
         assert!(Latency::default().classes().next().is_none());
         assert!(size_of::<Latency>() <= 80);
     }
 
     #[test]
-    fn equal_latencies_give_that_latency_at_every_percentile_to_the_picosecond() {
+    fn equal_latencies_give_that_latency_at_every_percentile() {
         let latency = latency_of(&[1_432_123; 1000]);
         for percent in [-1.0, 0.0, 0.001, 50.0, 99.999, 100.0, 200.0] {
             assert_eq!(latency.percentile(percent), Span::from_ps(1_432_123), "{percent} %");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_hold_from_a_nanosecond_to_a_hundred_seconds() {
+    fn percentiles_have_three_digits_from_1_ns_to_100_s() {
         for exponent in 3..=14 {
             let ps = 10_u64.pow(exponent) / 7 * 9;
             let latency = latency_of(&[ps, Span::from_s(1000).as_ps()]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deviation_survives_a_mean_a_billion_times_larger() {
+    fn deviation_is_exact_with_a_mean_a_billion_times_larger() {
         let base = Span::from_s(1).as_ps();
         let latency = latency_of(&[base, base + 1000, base + 2000]);
         assert_eq!(latency.deviation_ns(), 1.0);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_spans_are_counted_without_overflow() {
+    fn longest_spans_are_counted_without_overflow() {
         let latency = latency_of(&[u64::MAX, u64::MAX, 0]);
         assert_eq!(latency.max(), Span::from_ps(u64::MAX));
         assert_eq!(latency.percentile(100.0), Span::from_ps(u64::MAX));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_with_no_sample_beyond_it_is_unknown() {
+    fn percentile_with_no_sample_beyond_it_is_unknown() {
         let latency = latency_of(&(1..=1000).map(|n| n * 1000).collect::<Vec<_>>());
         assert_eq!(latency.samples_beyond(99.9), 1);
         assert_eq!(latency.samples_beyond(99.999), 0);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_between_exclude_the_upper_end() {
+    fn count_between_excludes_the_upper_end() {
         let latency = latency_of(&[1, 2, 2, 4].map(|us| Span::from_us(us).as_ps()));
         assert_eq!(latency.count_between(Span::from_us(1), Span::from_us(2)), 1);
         assert_eq!(latency.count_between(Span::from_us(2), Span::from_us(4)), 2);
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     #[ignore = "measures the machine: run in release with --ignored --nocapture"]
-    fn recording_takes_less_than_ten_nanoseconds() {
+    fn recording_one_latency_takes_less_than_10_ns() {
         const RECORDS: u64 = 5_000_000;
         let mut latency = Latency::default();
         let mut round = || {
@@ -262,7 +262,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn merging_equals_recording_everything_in_one(
+        fn merged_distributions_equal_one_that_recorded_everything(
             left in prop::collection::vec(0..10_u64.pow(13), 0..40),
             right in prop::collection::vec(0..10_u64.pow(10), 0..40),
         ) {
@@ -278,7 +278,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_counted_later_is_the_whole_without_what_came_before(
+        fn whole_without_an_earlier_state_is_what_was_counted_later(
             first in prop::collection::vec(0..10_u64.pow(10), 0..40),
             later in prop::collection::vec(0..10_u64.pow(13), 1..40),
         ) {
@@ -292,7 +292,7 @@ mod tests {
         }
 
         #[test]
-        fn percentiles_are_those_of_the_sorted_samples_to_one_in_a_thousand(
+        fn percentiles_equal_those_of_sorted_samples_to_0_1_percent(
             mut spans in prop::collection::vec(1..10_u64.pow(12), 1..80),
             percent in 0.0..100.0,
         ) {

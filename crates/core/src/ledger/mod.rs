@@ -1,6 +1,6 @@
-//! What is counted: stages of a request's life, latencies, records of steps, and the outcome of a run.
+//! Measurements of a run: stages of a request's life, latencies, records of steps, and the outcome.
 //!
-//! Plain data; [`crate::report`] prints it.
+//! All of it is plain data; [`crate::report`] prints it.
 
 mod histogram;
 pub mod latency;

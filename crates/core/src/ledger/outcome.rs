@@ -1,114 +1,134 @@
-//! What a run gives back: counts, latency histograms, the stage ledger, link and processor use.
+//! Outcome of a run: counts, latency histograms, times by stage, link and processor use.
 
 use super::latency::Latency;
 use super::stage::StageTimes;
 use crate::time::{Span, Time};
 
-/// Everything measured in one run. Deterministic: it depends on the description, the jobs and the seed alone.
+/// All measurements of one run. They are deterministic: they depend on the description, the jobs and the seed alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Name of the drive, and how many of it there are if there are several.
+    /// Name of the drive, with the number of drives if there are several.
     pub drive: String,
+    /// Seed of the run's random numbers.
     pub seed: u64,
-    /// From the start of the run to its last completion, ramp time included.
+    /// Time from the start of the run to its last completion, ramp time included.
     pub elapsed: Span,
-    /// One entry a job section, threads of a section added up.
+    /// Results of each job section, threads of a section added up.
     pub jobs: Vec<JobOutcome>,
-    /// Device to host, then host to device.
+    /// Use of the link from device to host.
     pub upstream: WireUse,
+    /// Use of the link from host to device.
     pub downstream: WireUse,
+    /// Use of the processor cores.
     pub cpu: CpuUse,
+    /// Power of the server.
     pub energy: Energy,
-    /// Joules of all accesses to the device's memory, which are no part of the server's, if it is known what they take.
+    /// Energy of all accesses to the device's memory in joules, which is not part of the server's; `None` if the energy
+    /// of an access is unknown.
     pub memory_j: Option<f64>,
-    /// Names of the stack's stages, in the order of [`Stage::stack`].
+    /// Names of the software stack's stages, in the order of [`Stage::stack`].
     pub stack_stages: Vec<String>,
-    /// Protocol counters by name: queue reads, wasted queue reads, tag collisions, interrupts, …
+    /// Protocol counters by name, such as queue reads, wasted queue reads, tag collisions and interrupts.
     pub counters: Vec<(&'static str, u64)>,
-    /// Simulation events processed.
+    /// Number of simulation events processed.
     pub events: u64,
-    /// False if the run was stopped before its jobs were done.
+    /// True if all jobs were done, false if the run was stopped before.
     pub finished: bool,
 }
 
-/// One job section.
+/// Results of one job section.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobOutcome {
+    /// Name of the job.
     pub name: String,
+    /// Queue depth of each thread.
     pub iodepth: u32,
+    /// Number of threads.
     pub threads: u32,
-    /// Jobs of the same group ran at the same time, those of one group after those of another.
+    /// Number of the job's group. Jobs of one group run at the same time, groups one after the other.
     pub group: u32,
-    /// fio's options that make the job, with their values; none of requests that no job has made.
+    /// fio options that define the job, with their values; empty for requests that no job has issued.
     pub options: Vec<(&'static str, String)>,
+    /// Results of reads.
     pub read: DirectionOutcome,
+    /// Results of writes.
     pub write: DirectionOutcome,
-    /// Flushes, which are no requests of the job's number.
+    /// Results of flushes, which do not count as requests of the job.
     pub flush: DirectionOutcome,
     /// Discards, as real hosts and traces ask for them.
     pub discard: DirectionOutcome,
-    /// Requests that have failed, which count nowhere else, and the error of the first: a number of Linux (`EIO` is 5).
+    /// Number of requests that have failed, which are counted nowhere else.
     pub failed: u64,
+    /// Linux error number of the first failed request (`EIO` is 5).
     pub first_error: Option<u32>,
-    /// How many of them were flushes.
+    /// Number of flushes among the failed requests.
     pub failed_flushes: u64,
 }
 
-/// Reads, or writes, of one job section. Only requests issued after the ramp time count.
+/// Results of the reads, or of the writes, of one job section. Only requests issued after the ramp time count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionOutcome {
+    /// Number of requests.
     pub ios: u64,
+    /// Number of bytes of user data.
     pub bytes: u64,
-    /// Time over which these were counted: from the end of the ramp (or the start) to the job's last completion.
+    /// Time over which requests were counted: from the end of the ramp (or the start) to the job's last completion.
     pub runtime: Span,
-    /// From the issue of a request by the application to its command being handed to the device.
+    /// Submission latency: from the issue of a request by the application until its command is handed to the device.
     pub submission: Latency,
-    /// From there to the completion in the application.
+    /// Completion latency: from the command being handed to the device until the completion is seen by the application.
     pub completion: Latency,
-    /// From when the application wanted the request to its completion; what the ledger sums to.
+    /// Total latency: from the instant at which the application wanted the request to its completion; equals the sum of
+    /// its stages.
     pub total: Latency,
-    /// Time in each stage, summed over all requests; the stages sum to the sum of `total`, exactly.
+    /// Time in each stage, summed over all requests; the sum of all stages equals the sum of `total` exactly.
     pub stages: StageTimes,
 }
 
 /// Use of one direction of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WireUse {
-    /// Wire rate in bytes per nanosecond, encoding taken off.
+    /// Wire rate in bytes per nanosecond, after encoding.
     pub bytes_per_ns: f64,
-    /// User data.
+    /// Bytes of user data.
     pub data_bytes: u64,
-    /// Payloads other than user data: commands, completion entries, doorbells, interrupt messages.
+    /// Bytes of payload other than user data: commands, completion queue entries, doorbells, interrupt messages.
     pub command_bytes: u64,
-    /// Headers and framing of all packets.
+    /// Bytes of headers and framing of all packets.
     pub header_bytes: u64,
-    /// ACK and flow-control packets.
+    /// Bytes of ACK and flow-control packets (DLLPs).
     pub dllp_bytes: u64,
-    /// Packets, and those of them sent again after an error.
+    /// Number of packets, replayed ones included.
     pub packets: u64,
+    /// Number of packets that were replayed after an error.
     pub replays: u64,
     /// Time during which the wire was busy with packets and their skip ordered sets.
     pub busy: Span,
 }
 
-/// Use of the cores, summed over them.
+/// Use of the processor cores, summed over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
+    /// Number of cores.
     pub cores: u16,
-    /// Running code for a request.
+    /// Time running code for requests.
     pub working: Span,
-    /// Spinning for a completion.
+    /// Time polling for completions.
     pub spinning: Span,
-    /// In interrupt handlers and context switches.
+    /// Time in interrupt handlers and context switches.
     pub switching: Span,
+    /// Number of interrupts.
     pub interrupts: u64,
+    /// Number of context switches.
     pub context_switches: u64,
 }
 
 /// Power of the whole server during the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
+    /// Mean power of the server during the run in watts.
     pub server_w: f64,
+    /// Power of the idle server in watts.
     pub idle_w: f64,
 }
 
@@ -118,14 +138,14 @@ impl DirectionOutcome {
         per(self.ios as f64, self.runtime.as_s())
     }
 
-    /// User data in bytes per second; zero if nothing was counted.
+    /// Bytes of user data per second; zero if nothing was counted.
     pub fn bytes_per_s(&self) -> f64 {
         per(self.bytes as f64, self.runtime.as_s())
     }
 }
 
 impl JobOutcome {
-    /// The directions in which anything was counted, with their names.
+    /// Name and results of reads and writes, of which any were counted.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
         [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
     }
@@ -138,12 +158,12 @@ impl JobOutcome {
 }
 
 impl WireUse {
-    /// All bytes on the wire.
+    /// Number of all bytes on the wire.
     pub fn bytes(&self) -> u64 {
         self.data_bytes + self.command_bytes + self.header_bytes + self.dllp_bytes
     }
 
-    /// Add another wire's: its rate, its bytes and its time.
+    /// Adds the rate, bytes and busy time of another wire.
     pub fn add(&mut self, other: &WireUse) {
         self.bytes_per_ns += other.bytes_per_ns;
         self.data_bytes += other.data_bytes;
@@ -167,29 +187,29 @@ impl WireUse {
 }
 
 impl CpuUse {
-    /// Time in which a core did anything at all.
+    /// Time in which cores did anything at all.
     pub fn busy(&self) -> Span {
         self.working + self.spinning + self.switching
     }
 }
 
 impl Outcome {
-    /// Requests completed in all jobs.
+    /// Number of requests completed in all jobs.
     pub fn ios(&self) -> u64 {
         self.jobs.iter().map(|j| j.read.ios + j.write.ios).sum()
     }
 
-    /// Requests of all jobs that have failed.
+    /// Number of failed requests of all jobs.
     pub fn failed(&self) -> u64 {
         self.jobs.iter().map(|job| job.failed).sum()
     }
 
-    /// Requests per second of all jobs; of groups of jobs one after the other, the mean over their times.
+    /// Requests per second of all jobs. For groups of jobs one after the other, the mean over their times.
     pub fn iops(&self) -> f64 {
         self.rate(DirectionOutcome::iops)
     }
 
-    /// User data of all jobs in bytes per second, as [`iops`](Self::iops).
+    /// Bytes of user data per second of all jobs, averaged as in [`iops`](Self::iops).
     pub fn bytes_per_s(&self) -> f64 {
         self.rate(DirectionOutcome::bytes_per_s)
     }
@@ -210,38 +230,38 @@ impl Outcome {
         }
     }
 
-    /// Cores kept busy, on average over the run.
+    /// Mean number of busy cores over the run.
     pub fn busy_cores(&self) -> f64 {
         per(self.cpu.busy().as_ns(), self.elapsed.as_ns())
     }
 
-    /// Busy cores for each 10^9 bytes per second of user data; zero if none moved.
+    /// Mean number of busy cores for each 10^9 bytes per second of user data; zero if no data moved.
     pub fn cores_per_gb_per_s(&self) -> f64 {
         per(self.busy_cores(), self.bytes_per_s() / 1e9)
     }
 
-    /// Energy of the whole server for each request; zero if none was served.
+    /// Energy of the whole server in joules for each request; zero if there was no request.
     pub fn joules_per_io(&self) -> f64 {
         per(self.energy.server_w, self.iops())
     }
 
-    /// What that is above the energy of the idle server in the same time: what the requests themselves cost.
+    /// Energy in joules for each request beyond that of the idle server in the same time.
     pub fn joules_per_io_above_idle(&self) -> f64 {
         per(self.energy.server_w - self.energy.idle_w, self.iops())
     }
 
-    /// Energy of the device's memory for each request, if it is known; zero if none was served.
+    /// Energy of the device's memory in joules for each request; `None` if unknown, zero if there was no request.
     pub fn memory_joules_per_io(&self) -> Option<f64> {
         Some(per(per(self.memory_j?, self.elapsed.as_s()), self.iops()))
     }
 
-    /// End of the run.
+    /// Instant at which the run ended.
     pub fn end(&self) -> Time {
         Time::ZERO + self.elapsed
     }
 }
 
-/// `amount` for each of `parts`, or zero where there are none.
+/// Divides `amount` by `parts`; zero if there are no parts.
 pub(crate) fn per(amount: f64, parts: f64) -> f64 {
     if parts > 0.0 { amount / parts } else { 0.0 }
 }

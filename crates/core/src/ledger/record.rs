@@ -1,26 +1,32 @@
-//! From what the engine sees to what a trace keeps.
+//! Conversion of what the engine sees into records of a trace.
 
-use super::stage::{Ledger, Part};
+use super::stage::{Ledger, SystemPart};
 use super::trace::{Name, Record, Step, Trace};
 use crate::time::Time;
 
 /// A burst of packets that has arrived.
 #[derive(Clone, Debug)]
-pub struct Burst {
+pub struct RecordedBurst {
+    /// Name of what the packets carry.
     pub name: &'static str,
+    /// True if it travelled from device to host.
     pub up: bool,
+    /// Number of packets.
     pub packets: u32,
+    /// Number of bytes on the wire.
     pub wire_bytes: u32,
+    /// Instant at which its first symbol entered the wire.
     pub from: Time,
+    /// Instant at which its last packet was usable at the other end.
     pub to: Time,
-    /// First address, and bytes from there on.
+    /// First host address, and number of bytes from there on.
     pub memory: (u64, u32),
 }
 
 impl Trace {
-    /// Keep a burst's journey.
-    pub fn keep_burst(&mut self, burst: Burst, request: Option<u64>) {
-        let Burst { name, up, packets, wire_bytes, from, to, memory } = burst;
+    /// Records the journey of a burst.
+    pub fn keep_burst(&mut self, burst: RecordedBurst, request: Option<u64>) {
+        let RecordedBurst { name, up, packets, wire_bytes, from, to, memory } = burst;
         let what = Name::Borrowed(name);
         let step = match up {
             true => Step::Up { what, packets, wire_bytes },
@@ -29,15 +35,15 @@ impl Trace {
         self.push(Record { request, from, to, step, memory: Some(memory) });
     }
 
-    /// Keep what a finished request did outside the link.
+    /// Records the steps of a finished request outside the link.
     pub fn keep_request(&mut self, number: u64, ledger: &Ledger, stack: &[String]) {
         for (stage, from, to) in ledger.steps() {
             let name = Name::Owned(stage.name(stack).to_owned());
             let step = match stage.part() {
-                Part::Host => Step::Host(name),
-                Part::Device => Step::Device(name),
-                Part::Media => Step::Media(name),
-                Part::Link => continue,
+                SystemPart::Host => Step::Host(name),
+                SystemPart::Device => Step::Device(name),
+                SystemPart::Media => Step::Media(name),
+                SystemPart::Link => continue,
             };
             self.push(Record { request: Some(number), from, to, step, memory: None });
         }

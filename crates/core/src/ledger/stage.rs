@@ -2,12 +2,13 @@
 
 use crate::time::{Span, Time};
 
-/// Stages of the software stack that have a ledger column of their own; descriptions with more are refused.
+/// Largest number of stages of a software stack, each of which has a ledger column of its own; descriptions with more
+/// are refused.
 pub const STACK_STAGES_MAX: usize = 12;
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal in $place:ident for $cause:ident,)+) => {
-        /// A named part of a request's life, in the order in which a request usually meets them.
+        /// A named part of a request's life. Variants stand in the order in which a request usually passes them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum Stage {
@@ -20,19 +21,19 @@ macro_rules! stages {
 
         const FIXED: &[Stage] = &[$(Stage::$stage),+];
 
-        const FIXED_PARTS: &[Part] = &[$(Part::$place),+];
+        const FIXED_PARTS: &[SystemPart] = &[$(SystemPart::$place),+];
 
         const FIXED_CAUSES: &[LatencyCause] = &[$(LatencyCause::$cause),+];
 
-        /// What they are: the table of `docs/stages.md`.
+        /// Meanings of these stages, for the table of `docs/stages.md`.
         #[cfg(test)]
         const FIXED_MEANINGS: &[&str] = &[$(concat!($($doc),+)),+];
     };
 }
 
-/// Where a stage's time passes.
+/// Part of the system in which a stage's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum SystemPart {
     Host,
     Link,
     Device,
@@ -85,69 +86,70 @@ causes! {
 }
 
 stages! {
-    /// Wanted by the application, but no slot or core free yet.
+    /// The application wants the request, but no queue slot or core is free yet.
     Queued = "queued" in Host for Queueing,
-    /// Others of its batch are worked for.
+    /// The thread works on other requests of the request's batch.
     Batch = "batch" in Host for Queueing,
-    /// The driver builds and enqueues the command.
+    /// The driver builds the command and puts it into the queue.
     Driver = "driver" in Host for CommandFetch,
-    /// A line waits for a fill buffer of its core.
+    /// A cache line waits for a free fill buffer of its core.
     FillBuffer = "fill buffers" in Host for Queueing,
-    /// Incomplete tags are written into the receive buffer.
+    /// The driver writes incomplete tags into the receive buffer (DC Express).
     Mark = "mark tags" in Host for IncompleteTags,
-    /// The doorbell's way to the device.
+    /// The doorbell write travels to the device.
     Doorbell = "doorbell" in Link for CommandFetch,
-    /// A load's request on its way to the device.
+    /// The read request of a processor load travels to the device (CXL.mem).
     LineRequest = "line request" in Link for CommandFetch,
-    /// The command waits in host memory for a queue read to hit it.
+    /// The command waits in host memory for a queue read of the device to fetch it (DC Express).
     PollWait = "poll wait" in Host for CommandFetch,
-    /// The queue read that brings the command to the device.
+    /// The device's read of the queue brings the command to the device.
     Fetch = "fetch" in Link for CommandFetch,
-    /// Commands of the accelerator pass the processor service layer.
+    /// Commands of the accelerator pass the processor service layer (CAPI).
     Psl = "psl" in Device for CommandFetch,
-    /// An address that the device cannot translate: the page table is read.
+    /// The page table is read for an address that the device cannot translate.
     Translation = "translation" in Link for Queueing,
-    /// The command waits for, and passes, the controller's parser.
+    /// The command waits for the controller's parser, and passes it.
     Parse = "parse" in Device for CommandFetch,
-    /// The request waits in the device until there is a buffer for it.
+    /// The request waits in the device until a transfer buffer is free.
     RequestQueue = "request queue" in Device for Queueing,
-    /// The command waits for, and passes, the firmware of the device.
+    /// The command waits for a processor core of the device, and its firmware executes it.
     Firmware = "firmware" in Device for Firmware,
-    /// The device reads data (or addresses of data) from host memory.
+    /// The device reads data, or the addresses of data, from host memory.
     HostRead = "host read" in Link for DataTransfer,
-    /// The access waits for its bank or channel.
+    /// The access waits for its memory bank or channel.
     MediaWait = "media wait" in Media for Queueing,
-    /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
+    /// The memory's cells, row buffers and bus work, until the first packet's worth of data is there (for writes, until
+    /// all of it is).
     Media = "media" in Media for Memory,
     /// Data crosses the device, between memory controllers and the buffers of the link.
     Ring = "ring" in Device for DataTransfer,
-    /// Data, or the request for them, pass the device's DMA engine.
+    /// Data, or the request for data, passes the device's DMA engine.
     Dma = "dma engine" in Device for DataTransfer,
-    /// The host gives up its copies of the lines that the device is going to write.
+    /// The host gives up its copies of the cache lines that the device is going to write (CAPI).
     Claim = "claim" in Link for DataTransfer,
-    /// Data packets wait for the wire or for credits.
+    /// Data packets wait for the wire or for flow-control credits.
     LinkWait = "link wait" in Link for Queueing,
-    /// Data packets are on the wire.
+    /// Data packets are sent on the wire.
     Transfer = "transfer" in Link for DataTransfer,
-    /// From the end of the wire to the other end's transaction layer.
+    /// Data packets travel from the end of the wire to the transaction layer of the other end.
     Propagation = "propagation" in Link for DataTransfer,
-    /// Data settles in host memory, ordering and late writes included.
+    /// Data becomes visible in host memory; includes waiting for ordering and for late writes.
     Settle = "settle" in Host for DataTransfer,
-    /// Completion entry and its way to host memory.
+    /// The completion queue entry is sent to host memory.
     CompletionEntry = "completion entry" in Link for Completion,
-    /// Interrupt message, its delivery and handler.
+    /// The interrupt message is delivered, and its handler runs.
     Interrupt = "interrupt" in Host for WakeUp,
-    /// The thread is woken and switched to.
+    /// The sleeping thread is woken, and its core switches to it.
     ContextSwitch = "context switch" in Host for WakeUp,
-    /// The request waits for its thread's core, interrupt handlers that come in between included.
+    /// The request waits for its thread's core, which other threads or interrupt handlers occupy.
     CoreWait = "core wait" in Host for Queueing,
-    /// The spinning core has yet to see what has settled.
+    /// The completion is in memory, but the polling core has not seen it yet.
     Poll = "poll" in Host for Completion,
-    /// Incomplete tags are checked.
+    /// The driver checks the tags of received data (DC Express).
     Check = "check tags" in Host for IncompleteTags,
-    /// Memory-to-memory copy of the data.
+    /// The processor copies the data between buffers.
     Copy = "copy" in Host for Copy,
-    /// A stuck read waits for its time-out.
+    /// A stuck read waits until its time-out (DC Express).
     Timeout = "time-out" in Host for Queueing,
 }
 
@@ -169,7 +171,7 @@ const STACK: [Stage; STACK_STAGES_MAX] = [
 const COUNT: usize = FIXED_NAMES.len() + STACK_STAGES_MAX;
 
 impl Stage {
-    /// The ledger column of the description's stack stage number `place`.
+    /// Stage of the ledger for the software stack's stage number `place`.
     ///
     /// # Panics
     /// If `place` is not below [`STACK_STAGES_MAX`].
@@ -177,12 +179,12 @@ impl Stage {
         STACK[place]
     }
 
-    /// The names of the stages that do not come from the description, and where their time passes.
-    pub fn fixed() -> impl Iterator<Item = (&'static str, Part)> {
+    /// Names of the stages that do not come from the description, with the parts in which their time passes.
+    pub fn fixed() -> impl Iterator<Item = (&'static str, SystemPart)> {
         FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
     }
 
-    /// All stages of a drive whose stack has so many, in the order of [`StageTimes::named`].
+    /// All stages of a drive whose stack has `stack` stages, in the order of [`StageTimes::named`].
     pub fn all(stack: usize) -> impl Iterator<Item = Stage> {
         let (queued, below) = FIXED.split_at(1);
         queued.iter().chain(&STACK[..stack]).chain(below).copied()
@@ -198,12 +200,12 @@ impl Stage {
         FIXED_CAUSES.get(self as usize).copied().unwrap_or(LatencyCause::Software)
     }
 
-    /// Where its time passes.
-    pub fn part(self) -> Part {
-        FIXED_PARTS.get(self as usize).copied().unwrap_or(Part::Host)
+    /// Part of the system in which the stage's time passes.
+    pub fn part(self) -> SystemPart {
+        FIXED_PARTS.get(self as usize).copied().unwrap_or(SystemPart::Host)
     }
 
-    /// Its name; `stack` names the stages of the software stack.
+    /// Name of the stage; `stack` holds the names of the software stack's stages.
     pub fn name(self, stack: &[String]) -> &str {
         let place = self as usize;
         match FIXED_NAMES.get(place) {
@@ -245,12 +247,12 @@ impl StageTimes {
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
-    /// Add another request's or run's times.
+    /// Adds the times of another request or run.
     pub fn add(&mut self, other: &StageTimes) {
         self.add_up(other);
     }
 
-    /// The same, and what those are in all.
+    /// Adds the times of another request or run, and returns their sum.
     #[inline(always)] // Every request is added once.
     fn add_up(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;
@@ -262,7 +264,7 @@ impl StageTimes {
     }
 }
 
-/// One request's way through the stages: a cursor that moves forward in time and charges each step to a stage.
+/// Ledger of one request: a cursor that moves forward in time and charges each step to a stage.
 ///
 /// Because every step starts where the last one ended, the stages sum to the request's latency by
 /// construction; [`Ledger::close`] asserts it.
@@ -271,20 +273,20 @@ pub struct Ledger {
     start: Time,
     cursor: Time,
     times: StageTimes,
-    /// What is spent takes longer by this factor, in units of 2^-16; 0 stands for 1.
+    /// Factor by which spans charged with `spend` are stretched, in units of 2^-16; 0 stands for 1.
     pace: u32,
-    /// Every step with its stage and its end, if somebody wants to see them.
+    /// True if every step is kept with its stage and end.
     keeps_steps: bool,
     steps: Vec<(Stage, Time)>,
 }
 
 impl Ledger {
-    /// A ledger that starts at the instant from which the latency counts.
+    /// Makes a ledger that starts at the instant from which the latency counts.
     pub fn new(start: Time) -> Ledger {
         Ledger { start, cursor: start, ..Ledger::default() }
     }
 
-    /// Start again, at this instant.
+    /// Restarts the ledger at this instant.
     pub fn open(&mut self, start: Time) {
         (self.start, self.cursor) = (start, start);
         self.times.0.fill(Span::ZERO);
@@ -293,10 +295,10 @@ impl Ledger {
         self.steps.clear();
     }
 
-    /// Charge the time from the cursor to `until` to `stage` and move the cursor there.
+    /// Charges the time from the cursor to `until` to `stage`, and moves the cursor there.
     ///
     /// # Panics
-    /// If `until` lies before the cursor: a component has charged time twice.
+    /// If `until` lies before the cursor, because a component has charged time twice.
     #[inline]
     pub fn until(&mut self, stage: Stage, until: Time) {
         assert!(until >= self.cursor, "{stage:?} ends at {until}, before {}", self.cursor);
@@ -305,11 +307,11 @@ impl Ledger {
         self.note(stage);
     }
 
-    /// Go on with what another ledger says, which begins where this one ends: the part of a request's way that is kept
+    /// Appends another ledger, which starts where this one ends: the part of a request's life that was recorded
     /// elsewhere.
     ///
     /// # Panics
-    /// If it begins elsewhere.
+    /// If the other ledger starts at another instant.
     pub fn go_on(&mut self, other: &Ledger) {
         assert_eq!(other.start, self.cursor, "a way goes on where it has led to");
         self.times.add(&other.times);
@@ -319,13 +321,13 @@ impl Ledger {
         }
     }
 
-    /// Let what is spent from now on take longer by a factor in units of 2^-16; 0 stands for 1.
+    /// Stretches spans that are charged from now on by a factor in units of 2^-16; 0 stands for 1.
     #[inline]
     pub fn set_pace(&mut self, pace: u32) {
         self.pace = pace;
     }
 
-    /// Charge `span` to `stage` and move the cursor by it.
+    /// Charges `span` to `stage`, and moves the cursor by it.
     #[inline]
     pub fn spend(&mut self, stage: Stage, span: Span) {
         let span = if self.pace == 0 { span } else { span.paced(self.pace) };
@@ -334,7 +336,7 @@ impl Ledger {
         self.note(stage);
     }
 
-    /// Everything since the start happens later, and so does the start, unless the request has waited since then.
+    /// Delays everything since the start, and the start itself unless the request has waited since then.
     pub fn postpone(&mut self, delay: Span) {
         match self.times.get(Stage::Queued).is_zero() {
             true => self.start += delay,
@@ -344,12 +346,12 @@ impl Ledger {
         self.steps.iter_mut().for_each(|(_, to)| *to += delay);
     }
 
-    /// Keep the steps from now on.
+    /// Keeps the steps from now on.
     pub fn keep_steps(&mut self) {
         self.keeps_steps = true;
     }
 
-    /// The steps that were kept: stage, start and end of each that took any time.
+    /// Steps that were kept: stage, start and end of each that took any time.
     pub fn steps(&self) -> impl Iterator<Item = (Stage, Time, Time)> + '_ {
         let mut from = self.start;
         self.steps.iter().filter_map(move |&(stage, to)| {
@@ -370,23 +372,23 @@ impl Ledger {
         self.steps.push((stage, self.cursor));
     }
 
-    /// Where the next charge starts.
+    /// Instant at which the next charge starts.
     pub fn cursor(&self) -> Time {
         self.cursor
     }
 
-    /// Where the latency counts from.
+    /// Instant from which the latency counts.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// The request's times; asserts that they account for all of `start..end`.
+    /// Times of the request; asserts that they account for all of `start..end`.
     pub fn close(&self, end: Time) -> &StageTimes {
         self.assert_whole(end, self.times.total());
         &self.times
     }
 
-    /// Add them to those of others; asserts the same.
+    /// Adds the request's times to `sum`; asserts that they account for all of `start..end`.
     #[inline(always)]
     pub fn close_into(&self, end: Time, sum: &mut StageTimes) {
         self.assert_whole(end, sum.add_up(&self.times));
@@ -414,7 +416,7 @@ mod tests {
     #[test]
     fn the_page_of_stages_is_their_table() {
         let rows = Stage::fixed().zip(FIXED_MEANINGS);
-        let row = |((name, part), about): ((&str, Part), &&str)| {
+        let row = |((name, part), about): ((&str, SystemPart), &&str)| {
             format!("| `{name}` | the {} | {} |\n", format!("{part:?}").to_lowercase(), about.trim())
         };
         expect_file!["../../../../docs/stages.md"]

@@ -1,47 +1,51 @@
-//! What the simulator records when asked: activities and packets, each with its beginning and end.
+//! Trace of a run, recorded on request: activities and packets, each with its beginning and end.
 //!
-//! The writers ([`ladder`](super::ladder()), [`perfetto`](super::perfetto())) accept records in any
-//! order. A trace costs one comparison a push once it is full, and nothing is lost silently:
-//! [`Trace::dropped`] counts what came after the limit.
+//! The writers ([`ladder`](super::ladder()), [`perfetto`](super::perfetto())) accept records in any order. A full trace
+//! costs one comparison for each push, and nothing is lost silently: [`Trace::dropped`] counts the records after the
+//! limit.
 
 use std::borrow::Cow;
 
 use crate::time::Time;
 
-/// A name; borrowed wherever it is known beforehand.
+/// Name of an activity or of packets; borrowed if it is known beforehand.
 pub type Name = Cow<'static, str>;
 
-/// What happened.
+/// Activity or packets that a record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An activity of the host.
+    /// Activity of the host.
     Host(Name),
-    /// An activity of the device's controller.
+    /// Activity of the device's controller.
     Device(Name),
-    /// An activity of the memory.
+    /// Activity of the memory.
     Media(Name),
-    /// Packets from device to host: what they carry, how many, and all their bytes on the wire.
+    /// Packets from device to host: what they carry, how many they are, and all their bytes on the wire.
     ///
-    /// A name that begins with `empty` marks an answer without news; the writers show it dimmed.
+    /// A name that begins with `empty` marks an answer without a new command; the writers show it dimmed.
     Up { what: Name, packets: u32, wire_bytes: u32 },
-    /// Packets from host to device, likewise.
+    /// Packets from host to device: what they carry, how many they are, and all their bytes on the wire.
     Down { what: Name, packets: u32, wire_bytes: u32 },
 }
 
-/// One step of a request's way, or of nobody's (`request` is none: a queue read that looks for work).
+/// One record of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
+    /// Number of the request that it belongs to; `None` for activities of no request, such as a queue read that looks
+    /// for work.
     pub request: Option<u64>,
-    /// Packets: the first symbol enters the wire. Activities: the start.
+    /// For packets, the instant at which the first symbol enters the wire; for activities, the start.
     pub from: Time,
-    /// Packets: the last one is usable at the other end. Activities: the end, `from` for an instant.
+    /// For packets, the instant at which the last one is usable at the other end; for activities, the end, which equals
+    /// `from` for an instant.
     pub to: Time,
+    /// Activity or packets.
     pub step: Step,
-    /// Packets: where in the memory of the host, or in its address space, and how many bytes from there on.
+    /// For packets, their address in the host's memory or address space, and the number of bytes from there on.
     pub memory: Option<(u64, u32)>,
 }
 
-/// Records up to a limit.
+/// Records of a run, up to a limit.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     records: Vec<Record>,
@@ -50,7 +54,7 @@ pub struct Trace {
 }
 
 impl Step {
-    /// The name of the activity, or of what the packets carry.
+    /// Name of the activity, or of what the packets carry.
     pub fn name(&self) -> &str {
         match self {
             Step::Host(what) | Step::Device(what) | Step::Media(what) => what,
@@ -58,19 +62,19 @@ impl Step {
         }
     }
 
-    /// Whether this is an answer without news.
+    /// True if this is an answer without a new command.
     pub fn is_empty_answer(&self) -> bool {
         matches!(self, Step::Up { .. } | Step::Down { .. }) && self.name().starts_with("empty")
     }
 }
 
 impl Trace {
-    /// A trace that keeps the first `limit` records; the default keeps none.
+    /// Makes a trace that keeps the first `limit` records; the default keeps none.
     pub fn new(limit: usize) -> Trace {
         Trace { limit, ..Trace::default() }
     }
 
-    /// Keep a record, if there is room.
+    /// Keeps a record if there is room, or else counts it as dropped.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < self.limit {
             self.records.push(record);
@@ -79,12 +83,12 @@ impl Trace {
         }
     }
 
-    /// Whether anything is recorded at all.
+    /// True if anything is recorded at all.
     pub fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// The packets recorded last under this name turn out to be `request`'s.
+    /// Assigns the packets that were recorded last under `name`, starting at `from`, to `request`.
     pub fn assign(&mut self, name: &str, from: Time, request: u64) {
         let last = self.records.iter_mut().rev();
         if let Some(record) = last.take_while(|r| r.to >= from).find(|r| r.step.name() == name) {
@@ -92,29 +96,29 @@ impl Trace {
         }
     }
 
-    /// Whether the limit is reached, so that callers may spare themselves making records.
+    /// True if the limit is reached, so that callers need not make further records.
     pub fn is_full(&self) -> bool {
         self.records.len() >= self.limit
     }
 
-    /// The records in the order in which they were pushed.
+    /// Records in the order in which they were pushed.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Records that found no room.
+    /// Number of records that found no room.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The records in order of their beginnings, and where these are equal, of their pushing.
+    /// Records in order of their beginnings; equal ones in order of pushing.
     pub fn in_order(&self) -> Vec<&Record> {
         let mut records: Vec<&Record> = self.records.iter().collect();
         records.sort_by_key(|record| record.from);
         records
     }
 
-    /// One request's records, with those of nobody that overlap its life.
+    /// Trace of one request: its records, and those of no request that overlap its life.
     pub fn of_request(&self, request: u64) -> Trace {
         let own = || self.records.iter().filter(|record| record.request == Some(request));
         let from = own().map(|record| record.from).min().unwrap_or(Time::NEVER);
@@ -134,7 +138,7 @@ mod tests {
     use crate::tests::sample::{dc_express_read, record, trace_of, up};
 
     #[test]
-    fn a_full_trace_counts_what_it_no_longer_keeps() {
+    fn full_trace_counts_further_records_as_dropped() {
         let mut trace = Trace::new(1);
         trace.push(record(None, 0, 0, Step::Host("kept".into())));
         assert!(trace.is_full());
@@ -144,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requests_trace_keeps_the_queue_reads_of_its_lifetime_only() {
+    fn trace_of_a_request_keeps_queue_reads_of_its_lifetime_only() {
         let mut records = dc_express_read().records().to_vec();
         records.push(record(Some(8), 900_000, 901_000, Step::Host("another".into())));
         records.push(record(None, 2_000_000, 2_100_000, up("queue read", 1, 24)));
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_in_order_of_time_whatever_the_order_of_pushing() {
+    fn records_come_in_order_of_time_for_any_order_of_pushing() {
         let trace = trace_of(vec![
             record(None, 5, 6, Step::Host("b".into())),
             record(None, 1, 9, Step::Host("a".into())),

@@ -132,7 +132,7 @@ impl Switches {
         accept: Span,
         drives: u16,
     ) -> Option<Switches> {
-        let sharing = config.sharing(drives);
+        let sharing = config.drives_per_uplink(drives);
         let switches = || Switches {
             ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| Way::new(place, sharing)).collect(),
             passing: Table::default(),

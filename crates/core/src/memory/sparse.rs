@@ -1,18 +1,18 @@
-//! Bytes of a large space of which little is ever written.
+//! A large space of bytes of which few are ever written.
 
 use std::collections::BTreeMap;
 
-/// A space of 2^64 bytes, all zero until written; its pages are made by the first write to them.
+/// A space of 2^64 bytes, all zero until written. A page is allocated by the first write to it.
 #[derive(Clone, Debug, Default)]
 pub struct SparseBytes<const PAGE_BYTES: usize = 4096> {
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
 }
 
 impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
-    /// Fill `into` with the bytes from `offset` on.
+    /// Reads the bytes from `offset` on into `into`.
     ///
     /// # Panics
-    /// If they reach beyond 2^64, as in [`SparseBytes::write`].
+    /// If the range reaches beyond 2^64, as in [`SparseBytes::write`].
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (page, start, range) in spans::<PAGE_BYTES>(offset, into.len()) {
             let into = &mut into[range];
@@ -23,12 +23,12 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
         }
     }
 
-    /// What has been written to, page by page.
+    /// Pages that have been written to, in order of their addresses.
     pub fn pages(&self) -> impl Iterator<Item = &[u8; PAGE_BYTES]> {
         self.pages.values().map(|bytes| &**bytes)
     }
 
-    /// Let the bytes from `offset` on be `from`.
+    /// Writes `from` at `offset`.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         for (page, start, range) in spans::<PAGE_BYTES>(offset, from.len()) {
             let from = &from[range];
@@ -38,8 +38,8 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
     }
 }
 
-/// The pages that `bytes` bytes from `offset` on lie in: each page's number, the first byte in it, and which of the
-/// bytes these are.
+/// Splits `bytes` bytes from `offset` on by page. Returns for each page its number, the first byte in it, and the part
+/// of the range that lies in it.
 fn spans<const PAGE_BYTES: usize>(
     offset: u64,
     bytes: usize,
@@ -63,7 +63,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fresh_bytes_are_zero_and_the_last_page_can_be_written() {
+    fn unwritten_bytes_read_as_zero_and_the_last_page_can_be_written() {
         let mut bytes: SparseBytes = SparseBytes::default();
         let mut found = [7; 3];
         bytes.read(u64::MAX - 5, &mut found);
@@ -77,7 +77,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn what_is_read_is_what_a_flat_array_holds(
+        fn sparse_bytes_read_as_a_flat_array_after_any_writes(
             writes in prop::collection::vec((0usize..20_000, 0usize..9_000, any::<u8>()), 0..20),
             (start, length) in (0usize..20_000, 0usize..9_000),
         ) {

@@ -4,12 +4,12 @@
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::{Engine, Filesystem, Stage};
+use crate::config::{Filesystem, IoEngine, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::problem::{Broken, Problem};
+use crate::problem::{BrokenCondition, Problem};
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
@@ -69,7 +69,7 @@ macro_rules! halves_of {
             }
 
             /// Returns all violated conditions between keys of protocols.
-            pub(crate) fn broken_protocols(&self) -> Vec<Broken> {
+            pub(crate) fn broken_protocols(&self) -> Vec<BrokenCondition> {
                 let protocols: &[&dyn Protocol] = &[$(&self.$protocol,)+];
                 protocols.iter().flat_map(|protocol| protocol.broken(self)).collect()
             }
@@ -318,7 +318,7 @@ impl Drive {
         let default = *engines.first()?;
         Some(WaysIn {
             default,
-            known: std::array::from_fn(|place| engines.contains(&Engine::ALL[place])),
+            known: std::array::from_fn(|place| engines.contains(&IoEngine::ALL[place])),
             has_interrupts: self.protocol().no_interrupts().is_none(),
             processors: self.host.processors().into(),
             has_files: self.stack.filesystem != Filesystem::Raw,
@@ -328,14 +328,14 @@ impl Drive {
     /// Returns all stages of a request in the host's software: those of the operating system, then those of the
     /// protocol's driver, which contends for locks and cache lines like the rest. Where I/O engines differ, each has
     /// stages of its own ([`crate::host::software`]), and none of those is returned.
-    pub fn stages(&self) -> Vec<Stage> {
+    pub fn stages(&self) -> Vec<StackStage> {
         let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
         stages
     }
 
     /// Returns the names under which the stages' times are counted, in the order of
-    /// [`Stage::stack`](crate::ledger::Stage::stack).
+    /// [`StackStage::stack`](crate::ledger::Stage::stack).
     pub fn stage_names(&self) -> Vec<String> {
         if self.stack.has_engines() {
             return self.columns();

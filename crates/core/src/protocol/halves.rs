@@ -5,12 +5,12 @@
 
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::{Acknowledge, Stage};
+use crate::config::{Acknowledge, StackStage};
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::time::{Span, Time};
@@ -43,7 +43,7 @@ pub trait Protocol {
 
     /// Returns the violated conditions between keys of this protocol, and between them and other keys. Every protocol
     /// is asked, even if the drive does not speak it.
-    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         Vec::new()
     }
 
@@ -82,7 +82,7 @@ pub trait Protocol {
 
     /// Returns the stages of the driver that contend for locks and cache lines; they follow those of the operating
     /// system.
-    fn stages(&self, _drive: &Drive) -> Vec<Stage> {
+    fn stages(&self, _drive: &Drive) -> Vec<StackStage> {
         Vec::new()
     }
 

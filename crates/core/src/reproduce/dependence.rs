@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::expected::fields;
-use crate::config::Cause;
+use crate::config::UncertaintyCause;
 use crate::problem::{Problem, Problems};
 use crate::report::csv;
 
@@ -40,7 +40,7 @@ pub(super) struct Leaning {
 /// The constants on which the rows of a paper depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependence {
-    rows: BTreeMap<String, BTreeSet<(Cause, String)>>,
+    rows: BTreeMap<String, BTreeSet<(UncertaintyCause, String)>>,
 }
 
 impl Dependence {
@@ -66,40 +66,40 @@ impl Dependence {
     fn take(&mut self, fields: Vec<String>) -> Option<()> {
         let [id, fitted, assumed] = <[String; 3]>::try_from(fields).ok()?;
         let keys = |text: &str| text.split_whitespace().map(|key| key.replace(BLANK, " ")).collect::<Vec<_>>();
-        let fitted = keys(&fitted).into_iter().map(|key| (Cause::Fitted, key));
-        let assumed = keys(&assumed).into_iter().map(|key| (Cause::Assumed, key));
+        let fitted = keys(&fitted).into_iter().map(|key| (UncertaintyCause::Fitted, key));
+        let assumed = keys(&assumed).into_iter().map(|key| (UncertaintyCause::Assumed, key));
         self.rows.insert(id, fitted.chain(assumed).collect());
         Some(())
     }
 
     /// Note that a constant was moved, and which rows moved with it.
-    pub fn note<'a>(&mut self, cause: Cause, key: &str, rows: impl IntoIterator<Item = &'a str>) {
+    pub fn note<'a>(&mut self, cause: UncertaintyCause, key: &str, rows: impl IntoIterator<Item = &'a str>) {
         for id in std::iter::once(ALL).chain(rows) {
             self.rows.entry(String::from(id)).or_default().insert((cause, String::from(key)));
         }
     }
 
     /// All constants that were moved.
-    pub fn constants(&self) -> BTreeSet<(Cause, String)> {
+    pub fn constants(&self) -> BTreeSet<(UncertaintyCause, String)> {
         self.rows.get(ALL).cloned().unwrap_or_default()
     }
 
     /// One line a row that depends on anything, in the order of ids.
     pub fn to_csv(&self) -> String {
-        let line = |(id, keys): (&String, &BTreeSet<(Cause, String)>)| {
-            let list = |cause: Cause| {
+        let line = |(id, keys): (&String, &BTreeSet<(UncertaintyCause, String)>)| {
+            let list = |cause: UncertaintyCause| {
                 let keys =
                     keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
                 csv::quoted(keys.collect::<Vec<_>>().join(" "))
             };
-            format!("{id},{},{}\n", list(Cause::Fitted), list(Cause::Assumed))
+            format!("{id},{},{}\n", list(UncertaintyCause::Fitted), list(UncertaintyCause::Assumed))
         };
         format!("{HEAD}\n{}", self.rows.iter().map(line).collect::<String>())
     }
 
     pub(super) fn of(&self, id: &str) -> Leaning {
         let Some(keys) = self.rows.get(id) else { return Leaning::default() };
-        let fitted = keys.iter().filter(|(cause, _)| *cause == Cause::Fitted);
+        let fitted = keys.iter().filter(|(cause, _)| *cause == UncertaintyCause::Fitted);
         let mut depends_on: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
         depends_on.sort();
         depends_on.dedup();
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn what_was_noted_reads_back_from_its_lines() {
         let mut noted = Dependence::default();
-        noted.note(Cause::Fitted, "link.one_way_ns", ["A", "B"]);
-        noted.note(Cause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
-        noted.note(Cause::Assumed, "media.read_ns", []);
-        noted.note(Cause::Assumed, "stack.stages.call (\"read\", guarded).submit_ns", ["D"]);
+        noted.note(UncertaintyCause::Fitted, "link.one_way_ns", ["A", "B"]);
+        noted.note(UncertaintyCause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
+        noted.note(UncertaintyCause::Assumed, "media.read_ns", []);
+        noted.note(UncertaintyCause::Assumed, "stack.stages.call (\"read\", guarded).submit_ns", ["D"]);
         let text = noted.to_csv();
         assert!(text.contains("B,link.one_way_ns,stack.stages.I/O+scheduler.submit_ns\n"), "{text}");
         let read = Dependence::parse("f", &text).unwrap();

@@ -30,7 +30,7 @@ use crate::shipped::PAPERS;
 
 use std::collections::BTreeSet;
 
-use crate::config::Cause;
+use crate::config::UncertaintyCause;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
@@ -62,7 +62,7 @@ pub struct Reproduction {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Its constants in doubt.
-    pub doubts: Vec<(Cause, String)>,
+    pub doubts: Vec<(UncertaintyCause, String)>,
     /// The resolved description: an object for each section, with keys as drive files have them.
     pub description: serde_json::Value,
 }
@@ -234,7 +234,8 @@ impl Reproduction {
     ///
     /// `facts` are those of [`Reproduction::runs`], in order.
     pub fn is_measured(&self, facts: &[Facts]) -> bool {
-        let now: BTreeSet<(Cause, String)> = facts.iter().flat_map(|facts| facts.doubts.iter().cloned()).collect();
+        let now: BTreeSet<(UncertaintyCause, String)> =
+            facts.iter().flat_map(|facts| facts.doubts.iter().cloned()).collect();
         now == self.dependence.constants()
     }
 

@@ -1,7 +1,7 @@
 //! An outcome and facts with round numbers, for tests.
 
 use super::Facts;
-use crate::config::Cause;
+use crate::config::UncertaintyCause;
 use crate::ledger::stage::Ledger;
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
 use crate::time::{Span, Time};
@@ -52,7 +52,10 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
 /// A drive with some keys.
 pub(super) fn facts() -> Facts {
     Facts {
-        doubts: vec![(Cause::Fitted, String::from("link.one_way_ns")), (Cause::Assumed, String::from("media.read_ns"))],
+        doubts: vec![
+            (UncertaintyCause::Fitted, String::from("link.one_way_ns")),
+            (UncertaintyCause::Assumed, String::from("media.read_ns")),
+        ],
         description: serde_json::json!({
             "media": { "read_ns": 110 },
             "link": { "one_way_ns": 240.0 },

@@ -1,4 +1,4 @@
-//! A case: a drive, a job and faults, all of them as a user would write them.
+//! Test case of torture: a drive, a job and faults, all written as a user would write them.
 
 use std::fmt;
 
@@ -11,35 +11,38 @@ use crate::random::Random;
 use crate::time::Span;
 use crate::workload::{Job, fio};
 
-/// Requests of all threads of a case together, at most.
+/// Largest number of requests of a case, all threads together.
 const IOS_MAX: u64 = 500;
-/// Bytes that a case moves at most.
+/// Largest number of bytes that a case moves.
 const BYTES_MAX: u64 = 16 << 20;
-/// Longest time for which the memory works for one request, and for all of a case: beside it, devices that look for commands
-/// do so millions of times.
+/// Longest time for which the memory works for one request: meanwhile, devices that poll for commands do so millions of
+/// times.
 const PROGRAM_MAX: Span = Span::from_us(1500);
+/// Longest time for which the memory works for all of a case.
 const PROGRAMS_MAX: Span = Span::from_ms(60);
 
-/// A drive, changes to it, a job and faults.
+/// A drive with changes, a job and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
+    /// Seed from which the case was drawn.
     pub seed: u64,
+    /// Name of the shipped drive.
     pub drive: &'static str,
-    /// Changes, as `--set` takes them.
+    /// Changes of the drive, as `--set` takes them.
     pub set: Vec<String>,
-    /// The job's options, as fio has them.
+    /// fio options of the job.
     pub job: Vec<(&'static str, String)>,
-    /// The faults, each a table as in a drive file.
+    /// Fault rules, each a table as in a drive file.
     pub faults: Vec<String>,
 }
 
 impl Case {
-    /// The case of a seed. Changes and faults that do not go with the rest are left out.
+    /// Draws the case of a seed. Changes and faults that the drive refuses are left out.
     pub fn random(seed: u64) -> Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
-        // Power fails by a chance of its own, so that the other parts of a case are the same without.
+        // Power cuts have random numbers of their own, so that the other parts of a case do not depend on them.
         let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
         // So do rarities.
         let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
@@ -58,7 +61,8 @@ impl Case {
         case
     }
 
-    /// Have writes flushed, where the drive and the way to it allow that; mostly where power may take what was acknowledged.
+    /// Adds flushes of writes, if the drive and its stack allow that; mostly for drives that may lose acknowledged
+    /// writes in a power cut.
     fn take_flushes(&mut self, random: &mut Random) {
         let loses = self.drive().is_ok_and(|drive| drive.loses_power() && !drive.keeps_acknowledged());
         let every = one_of(random, if loses { &["0", "1", "1", "2", "8"] } else { &["0", "0", "1", "2", "8"] });
@@ -72,13 +76,13 @@ impl Case {
         }
     }
 
-    /// Whether tags have eight bits: nearly all that is large meets them, by one attempt after the other, each of which waits
-    /// for its time-out, which is that of the largest command, while the device looks into all its queues.
+    /// True if tags have eight bits. Nearly every large read then meets its tag in the data, and waits for its time-out
+    /// again and again, which is that of the largest command, while the device polls all its queues.
     fn has_narrow_tags(&self) -> bool {
         self.set.iter().any(|set| set.ends_with("_bits=8"))
     }
 
-    /// Take those of a list that make a drive together.
+    /// Adds those items of a list with which the drive is still valid.
     fn take_all(&mut self, all: Vec<String>, take: impl Fn(&mut Case, Vec<String>)) {
         take(self, all.clone());
         if self.drive().is_ok() {
@@ -95,10 +99,10 @@ impl Case {
         take(self, taken);
     }
 
-    /// The drive.
+    /// Reads the drive.
     ///
     /// # Errors
-    /// If the changes or the faults do not go with it.
+    /// If the drive refuses the changes or faults.
     pub fn drive(&self) -> Result<Drive, Problems> {
         let unknown = || Problems::from(Problem::new(self.drive, None, "there is no such drive", ""));
         let shipped = shipped::find(self.drive).ok_or_else(unknown)?;
@@ -108,7 +112,7 @@ impl Case {
         Drive::from_toml(shipped.file, shipped.text, &set)
     }
 
-    /// The job on its drive.
+    /// Reads the job for its drive.
     ///
     /// # Errors
     /// If the drive cannot run it.
@@ -117,20 +121,20 @@ impl Case {
         fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())
     }
 
-    /// The value of an option of the job, as a number.
+    /// Value of an option of the job, as a number.
     pub fn number(&self, option: &str) -> u64 {
         let value = self.job.iter().find(|(name, _)| *name == option).map(|(_, value)| value);
         value.and_then(|value| value.parse().ok()).unwrap_or(1)
     }
 
-    /// The same case with another value of an option.
+    /// Returns the case with another value of an option.
     pub(super) fn with(&self, option: &str, value: String) -> Case {
         let mut case = self.clone();
         case.job.iter_mut().filter(|(name, _)| *name == option).for_each(|(_, old)| *old = value.clone());
         case
     }
 
-    /// Requests that the job makes.
+    /// Number of requests that the job issues.
     pub fn ios(&self) -> u64 {
         self.number("number_ios") * self.number("numjobs")
     }
@@ -141,7 +145,7 @@ impl Case {
 }
 
 impl fmt::Display for Case {
-    /// The command that runs it, with data.
+    /// Writes the command line that runs the case, with data.
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         write!(to, "phaselink run {} --verify --seed {}", self.drive, self.seed)?;
         self.set.iter().try_for_each(|set| write!(to, " --set '{set}'"))?;
@@ -152,7 +156,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Changes to a drive, some of which it may refuse.
+/// Draws changes to a drive, some of which it may refuse.
 fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
     let sections = ["link", "media", "host", "stack", "root_complex"];
     let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(random, section)).collect();
@@ -168,14 +172,14 @@ fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
     presets.into_iter().chain(set.into_iter().map(String::from)).chain(details).collect()
 }
 
-/// Of changes to the same key the last.
+/// Keeps only the last of several changes to one key.
 fn without_doubles(set: Vec<String>) -> Vec<String> {
     let key = |text: &String| text.split('=').next().map(String::from);
     let is_last = |place: usize| set[place + 1..].iter().all(|later| key(later) != key(&set[place]));
     (0..set.len()).filter(|place| is_last(*place)).map(|place| set[place].clone()).collect()
 }
 
-/// A job that the drive can run: the drawn one, or one that asks for less and less.
+/// Draws a job that the drive can run: the drawn one, or one with less and less load.
 fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
     let mut bytes: u64 =
@@ -216,7 +220,7 @@ fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'sta
     }
 }
 
-/// How long a write of so many bytes programs a memory, if all of it is one bank.
+/// Time for which a write of `bytes` bytes programs a memory, if all of it is in one bank.
 fn program(drive: &Drive, bytes: u64) -> Span {
     drive.media.program * bytes.div_ceil(drive.media.program_bytes.into())
 }

@@ -1,4 +1,4 @@
-//! What trials have reached: which packets of which protocol were on the wire in runs in which what happened.
+//! Coverage of trials: packets of each protocol that were on the wire in runs with each fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +8,34 @@ use crate::drive::{Drive, Interface};
 use crate::drive_file::shipped;
 use crate::report::Table;
 
-/// Packets of a protocol by name, and in how many runs each was on the wire.
+/// Number of runs in which each packet of a protocol, by name, was on the wire.
 type Packets = BTreeMap<String, u64>;
 
-/// Whether a fault can happen to some drive of this one's protocol: each can, but for those of interrupts where none of its
-/// messages is one.
+/// True if a fault can happen to some drive of this one's protocol: every fault can, but those of interrupts only if
+/// one of the protocol's messages is an interrupt.
 fn can_happen(action: FaultAction, drive: &Drive) -> bool {
     let has_interrupts = || drive.protocol().messages().iter().any(|name| name.starts_with("interrupt"));
     let fault = Fault { action, ..Fault::default() };
     fault.subject() != FaultSubject::Interrupt || has_interrupts()
 }
 
-/// A packet without its direction.
+/// Name of a packet without its direction.
 fn message(packet: &str) -> &str {
     packet.rsplit_once(' ').map_or(packet, |(message, _)| message)
 }
 
-/// What has been reached so far.
+/// Packets and faults that have been reached so far.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// By protocol, and by what happened: none for a run in which nothing did.
+    /// Packets by protocol and fault; `None` for runs without a fault.
     reached: BTreeMap<(&'static str, Option<FaultAction>), Packets>,
     runs: BTreeMap<&'static str, u64>,
+    /// Number of requests of all runs.
     pub ios: u64,
 }
 
 impl Coverage {
-    /// Count what a run has reached.
+    /// Adds what a run has reached.
     pub fn add(&mut self, run: &Reached) {
         if run.interface.is_empty() {
             return;
@@ -53,12 +54,13 @@ impl Coverage {
         }
     }
 
-    /// Pairs of a protocol's packet and what happened that have been reached.
+    /// Number of pairs of a protocol's packet and a fault that have been reached.
     pub fn pairs(&self) -> usize {
         self.reached.values().map(BTreeMap::len).sum()
     }
 
-    /// For each protocol how many kinds of packets were on the wire while each fault happened, of all its kinds.
+    /// Table of the number of kinds of packets that were on the wire while each fault happened, for each protocol, out
+    /// of all its kinds.
     pub fn table(&self) -> String {
         let mut table = Table::new().left("packets reached");
         for interface in Interface::ALL {
@@ -77,8 +79,8 @@ impl Coverage {
         table.to_string()
     }
 
-    /// What can be reached, as the protocols and the faults themselves say, and has not been: faults that have happened in no
-    /// run of a protocol, and messages of it that no run has had on the wire.
+    /// Lists what protocols and faults make reachable and has not been reached: faults that have happened in no run of
+    /// a protocol, and messages that no run has had on the wire.
     pub fn unreached(&self) -> Vec<String> {
         let of = |interface: &Interface| {
             let name = interface.name();

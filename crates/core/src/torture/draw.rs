@@ -1,16 +1,16 @@
-//! What cases are drawn from: changes to a drive, jobs and faults.
+//! Random choices from which cases are drawn: changes to a drive, jobs and faults.
 
 use std::sync::OnceLock;
 
 use serde_json::Value as Json;
 
-use crate::config::section::{Key, full_name};
+use crate::config::section::{KeyDescription, full_name};
 use crate::config::{Fault, FaultAction, FaultMoment};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::random::Random;
 
-/// Changes that a drive takes or refuses.
+/// Changes of the link, each of which a drive may accept or refuse.
 pub(super) const LINK_DETAILS: &[&str] = &[
     "link.lanes=1",
     "link.lanes=2",
@@ -43,6 +43,7 @@ pub(super) const LINK_DETAILS: &[&str] = &[
     "root_complex.placement=remote-dram",
     "root_complex.preset=sandy-bridge",
 ];
+/// Changes of the memory.
 pub(super) const MEDIA_DETAILS: &[&str] = &[
     "media.capacity_mib=4",
     "media.capacity_mib=64",
@@ -69,6 +70,7 @@ pub(super) const MEDIA_DETAILS: &[&str] = &[
     "buffer.capacity_kib=64",
     "buffer.read_ahead_kib=64",
 ];
+/// Changes of the host.
 pub(super) const HOST_DETAILS: &[&str] = &[
     "host.wait=spin",
     "host.wait=sleep",
@@ -85,18 +87,19 @@ pub(super) const HOST_DETAILS: &[&str] = &[
     "stack.preset=spdk",
     "stack.copy_bytes_per_ns=4",
 ];
-/// What a drive whose power fails promises of acknowledged writes: in half of the cases nothing before a flush.
+/// Changes that decide what a drive promises of acknowledged writes in a power cut: in half of the cases nothing before
+/// a flush.
 const PROMISES: &[&[&str]] = &[
     &["media.acknowledge=early", "buffer.power_loss_protection=false"],
     &["media.acknowledge=early", "buffer.power_loss_protection=false"],
     &["media.acknowledge=early", "buffer.power_loss_protection=true"],
     &["media.acknowledge=late"],
 ];
-/// Faults that are drawn as any other: all but the last, [power cuts](power).
+/// Faults that are drawn like any other: all but the last, which are [power cuts](power).
 const ACTIONS: &[FaultAction] = FaultAction::ALL.split_last().expect("there are faults").1;
-/// What the names of keys end with that are no counts.
+/// Endings of keys that are no counts.
 const UNITS: &[&str] = &["_ns", "_us", "_bytes", "_kib", "_iops"];
-/// What makes a flash drive so small that a run has to clean.
+/// Changes that make a flash drive so small that a run needs garbage collection.
 pub(super) const SMALL_FLASH: &[&str] = &[
     "media.channels=2",
     "media.banks_per_channel=1",
@@ -105,7 +108,7 @@ pub(super) const SMALL_FLASH: &[&str] = &[
     "media.capacity_mib=256",
 ];
 
-/// A shipped drive: in half of the cases any, in the others any of one protocol.
+/// Draws a shipped drive: in half of the cases any, in the others any of one protocol.
 pub(super) fn drive(random: &mut Random) -> &'static Drive {
     static DRIVES: OnceLock<Vec<Drive>> = OnceLock::new();
     let drives = DRIVES.get_or_init(|| shipped::names().filter_map(Drive::shipped).collect());
@@ -115,34 +118,34 @@ pub(super) fn drive(random: &mut Random) -> &'static Drive {
     one_of(random, &of_it)
 }
 
-/// A preset of a section that has some, in one case of four.
+/// Draws a preset of a section that has some, in one case of four.
 pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
     let names: Vec<&str> = presets::rows(section).iter().map(|row| row.key.as_str()).collect();
     let name = one_of(random, &names);
     random.bits().is_multiple_of(4).then(|| format!("{section}.preset={name}"))
 }
 
-/// One of them.
+/// Draws one of the given values.
 pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
 }
 
-/// One of them in half of the cases.
+/// Draws one of the given values in half of the cases.
 pub fn own_or<T: Copy>(random: &mut Random, others: &[T]) -> Option<T> {
     let other = one_of(random, others);
     random.bits().is_multiple_of(2).then_some(other)
 }
 
-/// Up to so many of them, few more often than many.
+/// Draws up to `most` of the given values, few more often than many.
 pub(super) fn some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec<&'a str> {
     let count = (random.bits() % (most + 1)).min(random.bits() % (most + 1));
     (0..count).map(|_| one_of(random, of)).collect()
 }
 
-/// A change to a key of the protocol that a drive speaks, or of the one which that builds on.
+/// Draws a change to a key of the drive's protocol, or of the protocol on which that builds.
 pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<String> {
     let keys = protocol_keys(drive);
-    // Those of its own, as often as all together.
+    // Keys of the protocol itself, as often as all of them together.
     let own = drive.interface.name().replace('-', "_");
     let is_own = random.bits().is_multiple_of(2);
     let keys: Vec<_> = keys.into_iter().filter(|(path, _)| !is_own || *path == own).collect();
@@ -153,9 +156,9 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
     Some(format!("{}={}", full_name(path, key.name), value(random, key)))
 }
 
-/// What makes frequent that is rare in a run, so that what goes wrong only then is found: in one case of three some writes to host
-/// memory are late, so that others overtake them, and in one of three the protocol has the least of some of what it counts, so that
-/// queues wrap, slots run out and names meet.
+/// Draws changes that make rare conditions frequent, so that faults which only they show are found. In one case of
+/// three some writes to host memory are late, so that others overtake them. In one of three the protocol has the least
+/// number of some resources, so that queues wrap, slots run out and tags are reused.
 pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
     let mut set = Vec::new();
     if random.bits().is_multiple_of(3) {
@@ -169,38 +172,38 @@ pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
     set
 }
 
-/// The least that a key allows, if it counts something: entries, slots, the bits of a name.
-fn least_count(key: &Key) -> Option<u64> {
+/// Least value of a key that counts something: entries, slots, the bits of a tag.
+fn least_count(key: &KeyDescription) -> Option<u64> {
     let has_unit = UNITS.iter().any(|unit| key.name.ends_with(unit));
     least(key).filter(|_| key.default.is_u64() && !has_unit)
 }
 
-fn least(key: &Key) -> Option<u64> {
+fn least(key: &KeyDescription) -> Option<u64> {
     key.allowed.split([' ', ',']).next()?.parse().ok()
 }
 
-/// The change that makes a protocol's commands as small as they get.
+/// Change that makes a protocol's commands as small as possible.
 pub(super) fn least_transfer(drive: &Drive) -> Option<String> {
     let (path, key) = protocol_keys(drive).into_iter().find(|(_, key)| key.name == "max_transfer_kib")?;
     Some(format!("{}={}", full_name(path, key.name), least(&key)?))
 }
 
-/// Keys of the protocol that a drive speaks, and of the one which that builds on.
-fn protocol_keys(drive: &Drive) -> Vec<(&'static str, Key)> {
+/// Keys of the drive's protocol, and of the protocol on which that builds.
+fn protocol_keys(drive: &Drive) -> Vec<(&'static str, KeyDescription)> {
     let is_protocol = |path: &str| Interface::ALL.iter().any(|interface| interface.name().replace('-', "_") == path);
     let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
     let spoken = sections.filter(|(path, _)| is_protocol(path) && drive.has_part_in(path));
     spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect()
 }
 
-/// A value of a key, which it may not allow.
-fn value(random: &mut Random, key: &Key) -> String {
+/// Draws a value for a key, which the key may not allow.
+fn value(random: &mut Random, key: &KeyDescription) -> String {
     // A key that allows these values alone has them listed.
     let listed: Vec<&str> = key.allowed.split(", ").filter(|value| !value.contains(' ')).collect();
     match &key.default {
         Json::Number(_) if listed.len() > 1 => String::from(one_of(random, &listed)),
         Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
-        // What is off unless it is asked for.
+        // A key that is off by default.
         Json::Number(usual) if usual.as_f64() == Some(0.0) => {
             let values: &[&str] =
                 if usual.is_f64() { &["0", "0.02", "0.25", "1"] } else { &["0", "1", "2", "1000", "100000"] };
@@ -219,7 +222,7 @@ fn value(random: &mut Random, key: &Key) -> String {
     }
 }
 
-/// Power cuts, as they stand in a drive file, and changes to the drive for them; in two cases of three neither.
+/// Draws power cuts, written as in a drive file, and changes to the drive for them; in two cases of three neither.
 pub(super) fn power(random: &mut Random) -> (Vec<String>, Vec<String>) {
     if !random.bits().is_multiple_of(3) {
         return (Vec::new(), Vec::new());
@@ -251,7 +254,7 @@ fn power_cut(random: &mut Random) -> String {
     format!("{{ action = \"power-cut\", at = \"{}\"{keys} }}", moment.name())
 }
 
-/// A fault, as it stands in a drive file.
+/// Draws a fault rule, written as in a drive file.
 pub(super) fn fault(random: &mut Random) -> String {
     let fault = Fault { action: one_of(random, ACTIONS), ..Fault::default() };
     let mut keys = vec![format!("action = \"{}\"", fault.action.name())];

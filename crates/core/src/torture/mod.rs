@@ -1,7 +1,9 @@
-//! Random drives under random jobs and random faults, with real bytes: what breaks, and the smallest case in which it does.
+//! Torture: random drives with random jobs and random faults, with real bytes; finds failures, and the smallest case
+//! that fails.
 //!
-//! A seed is a [`Case`]; [`trial()`] runs it and asks what must hold for any run: every request is answered or has failed for
-//! a reason, reads return what they may, counts add up, and nothing panics. [`shrink()`] makes a failing case smaller.
+//! A seed stands for a [`Case`]. [`trial()`] runs it and checks what must hold for any run: every request completes or
+//! fails for a reason, reads return allowed data, counts add up, and nothing panics. [`shrink()`] makes a failing case
+//! smaller.
 
 pub mod case;
 pub mod coverage;
@@ -18,24 +20,27 @@ use trial::{Reached, TrialFinding};
 /// A seed whose case has failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// The seed.
     pub seed: u64,
-    /// What was found first.
+    /// Failure of the original case.
     pub finding: TrialFinding,
-    /// The smallest case that fails in the same way, how it does, and the packets of a request that takes part.
+    /// Smallest case that fails in the same way.
     pub least: Case,
+    /// Failure of the smallest case.
     pub found: TrialFinding,
+    /// Packets of a request that takes part in the failure, as TrialFinding,
     pub ladder: Option<String>,
 }
 
-/// Try the case of a seed.
+/// Tries the case of a seed.
 ///
 /// # Errors
-/// What is wrong, for [`explain`] to look at.
+/// The failure, for [`explain`] to examine.
 pub fn try_seed(seed: u64) -> Result<Reached, TrialFinding> {
     trial::trial(&Case::random(seed), &trial::plainly)
 }
 
-/// Make the case of a seed that has failed as small as it gets.
+/// Shrinks the failing case of a seed as far as possible.
 pub fn explain(seed: u64, finding: TrialFinding) -> Failure {
     let (least, found) = shrink::shrink(&Case::random(seed), &finding, &trial::plainly);
     let ladder = trial::ladder(&least, &trial::plainly);

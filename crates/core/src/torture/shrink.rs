@@ -1,16 +1,17 @@
-//! From a case that fails to a smaller one that fails in the same way.
+//! Shrinking: from a case that fails to a smaller one that fails in the same way.
 
 use super::case::Case;
-use super::trial::{Kind, Run, TrialFinding, trial};
+use super::trial::{FailureKind, Runner, TrialFinding, trial};
 
-/// Trials that a case is worth, and one whose trials take long, as they do not end.
+/// Largest number of trials spent on one case.
 const TRIALS_MAX: u32 = 400;
+/// Largest number of trials spent on a case whose trials take long because they do not end.
 const LONG_TRIALS_MAX: u32 = 60;
 
-/// The smallest case found that fails as this one does, and how.
-pub fn shrink(case: &Case, finding: &TrialFinding, run: Run) -> (Case, TrialFinding) {
+/// Finds the smallest case that fails as this one does, and its failure.
+pub fn shrink(case: &Case, finding: &TrialFinding, run: Runner) -> (Case, TrialFinding) {
     let (mut least, mut how) = (case.clone(), finding.clone());
-    let trials_max = if finding.kind == Kind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
+    let trials_max = if finding.kind == FailureKind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&least) {
@@ -30,7 +31,7 @@ pub fn shrink(case: &Case, finding: &TrialFinding, run: Run) -> (Case, TrialFind
     (least, how)
 }
 
-/// Cases with a little less, those with much less first.
+/// Cases that are smaller than this one, the much smaller ones first.
 fn smaller(case: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
     if case.faults.len() > 1 {

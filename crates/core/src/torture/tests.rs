@@ -1,11 +1,11 @@
-//! Torture finds faults of the program that are planted, and none in the program as it is.
+//! Tests that torture finds planted bugs, and none in the program as it is.
 
 use std::cell::RefCell;
 
 use super::case::Case;
 use super::coverage::Coverage;
 use super::shrink::shrink;
-use super::trial::{Kind, Reached, TrialFinding, trial};
+use super::trial::{FailureKind, Reached, TrialFinding, trial};
 use super::{draw, trial as trials};
 use crate::config::{Acknowledge, FaultAction};
 use crate::drive::{Drive, Interface};
@@ -13,15 +13,15 @@ use crate::engine::faults::planted::{self, Bug, Planted};
 use crate::random::Random;
 use crate::simulation::Simulation;
 
-/// Seeds among which each planted fault has to be found.
+/// Number of seeds among which each planted bug has to be found.
 const SEEDS: u64 = 1000;
 
-/// A trial with a fault in the program.
+/// Tries a case with a planted bug.
 fn tried_with(bug: Bug, case: &Case) -> Result<(), TrialFinding> {
     run_with(bug, |run| trial(case, run).map(drop))
 }
 
-fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Run) -> T) -> T {
+fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Runner) -> T) -> T {
     // Each simulation begins anew, with its first event.
     let planted = RefCell::new(Planted::new(bug));
     let run = |simulation: &mut Simulation| {
@@ -35,13 +35,13 @@ fn run_with<T>(bug: Bug, what: impl FnOnce(trials::Run) -> T) -> T {
     what(&run)
 }
 
-/// The first seed that shows a fault, of those that `may`.
+/// First seed that shows a bug, of those whose case fulfils `may`.
 fn first_seed(bug: Bug, may: impl Fn(&Case) -> bool) -> (Case, TrialFinding) {
     let cases = (1..=SEEDS).map(Case::random).filter(may);
     let found = cases.into_iter().find_map(|case| Some((tried_with(bug, &case).err()?, case)));
     let (finding, case) = found.unwrap_or_else(|| panic!("{bug:?} is not found in {SEEDS} seeds"));
     eprintln!("{bug:?}: seed {}, {finding}", case.seed);
-    // Without the fault there is nothing.
+    // Without the bug nothing is found.
     assert_eq!(trial(&case, &trials::plainly).err(), None, "seed {}", case.seed);
     (case, finding)
 }
@@ -51,104 +51,104 @@ fn speaks(case: &Case, interfaces: &[Interface]) -> bool {
 }
 
 #[test]
-fn a_dropped_completion_is_found() {
+fn dropped_completion_is_found() {
     let (_, finding) = first_seed(Bug::DroppedCompletion, |_| true);
-    assert_eq!(finding.kind, Kind::NeverAnswered);
+    assert_eq!(finding.kind, FailureKind::NeverAnswered);
 }
 
 #[test]
-fn a_write_that_is_acknowledged_before_its_data_is_found() {
+fn write_acknowledged_before_its_data_arrives_is_found() {
     let (_, finding) = first_seed(Bug::AcknowledgedBeforeData, |case| case.number("rwmixread") > 1);
     // An endpoint that looks at what it holds finds it first.
-    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
 #[test]
-fn a_mapping_lost_in_cleaning_is_found() {
+fn mapping_lost_in_garbage_collection_is_found() {
     let is_flash = |case: &Case| case.drive().is_ok_and(|drive| drive.memory(1).flash().is_some());
     let (_, finding) = first_seed(Bug::LostMapping, is_flash);
-    assert!(matches!(finding.kind, Kind::Memory | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::Memory | FailureKind::Panic), "{finding}");
 }
 
 #[test]
-fn a_list_of_pages_that_is_off_by_one_is_found() {
+fn page_list_that_is_off_by_one_is_found() {
     let (_, finding) = first_seed(Bug::PageListOffByOne, |case| speaks(case, &[Interface::Nvme, Interface::DcExpress]));
-    assert_eq!(finding.kind, Kind::WrongByte);
+    assert_eq!(finding.kind, FailureKind::WrongByte);
 }
 
 #[test]
-fn a_tag_that_is_not_renewed_is_found() {
+fn tag_that_is_not_renewed_is_found() {
     // Others hardly ever meet their tag in the data.
     let meets_tags = |case: &Case| case.set.iter().any(|set| set.ends_with(".tag_bits=8"));
     let (_, finding) = first_seed(Bug::TagNotRenewed, |case| meets_tags(case) && speaks(case, &[Interface::DcExpress]));
-    assert_eq!(finding.kind, Kind::NeverAnswered);
+    assert_eq!(finding.kind, FailureKind::NeverAnswered);
 }
 
 #[test]
-fn a_driver_that_looks_at_the_last_chunk_alone_is_found() {
+fn driver_that_checks_only_the_last_chunk_is_found() {
     // Elsewhere the last chunk comes last.
     let overtakes = |case: &Case| case.drive().is_ok_and(|drive| drive.root_complex.late_write_ratio > 0.0);
     let (_, finding) =
         first_seed(Bug::OnlyTheLastChunk, |case| overtakes(case) && speaks(case, &[Interface::DcExpress]));
-    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
 #[test]
-fn a_gap_that_moves_unnoticed_is_found() {
+fn unrecorded_gap_move_is_found() {
     let levels = |case: &Case| case.drive().is_ok_and(|drive| drive.memory(1).wear().is_some());
     let (_, finding) = first_seed(Bug::ForgottenGapMove, levels);
-    assert_eq!(finding.kind, Kind::Memory);
+    assert_eq!(finding.kind, FailureKind::Memory);
 }
 
 #[test]
-fn a_stale_shadow_doorbell_is_found() {
+fn stale_shadow_doorbell_is_found() {
     let shares = |case: &Case| case.drive().is_ok_and(|drive| drive.nvme.shadow_doorbells);
     let (_, finding) = first_seed(Bug::StaleShadowDoorbell, |case| shares(case) && speaks(case, &[Interface::Nvme]));
-    assert!(matches!(finding.kind, Kind::NeverAnswered | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::NeverAnswered | FailureKind::Panic), "{finding}");
 }
 
 #[test]
-fn completions_that_change_places_are_found() {
+fn swapped_completions_are_found() {
     let is_deep = |case: &Case| case.number("iodepth") > 1 && case.number("rwmixread") > 1;
     let (_, finding) = first_seed(Bug::ReorderedCompletion, |case| is_deep(case) && speaks(case, &[Interface::Nvme]));
-    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
-/// Whether power fails in a case, on a drive that keeps what it has acknowledged in such a way.
+/// True if power fails in a case, on a drive whose promise fulfils `keeps`.
 fn cuts_power(case: &Case, keeps: impl Fn(&Drive) -> bool) -> bool {
     case.drive().is_ok_and(|drive| drive.loses_power() && keeps(&drive))
 }
 
 #[test]
-fn protection_that_is_only_claimed_is_found() {
+fn false_power_loss_protection_is_found() {
     let is_protected = |drive: &Drive| drive.media.acknowledge == Acknowledge::Early && drive.keeps_acknowledged();
     let (_, finding) = first_seed(Bug::ProtectionOnlyClaimed, |case| cuts_power(case, is_protected));
-    assert_eq!(finding.kind, Kind::WrongByte);
+    assert_eq!(finding.kind, FailureKind::WrongByte);
 }
 
 #[test]
-fn a_flush_that_brings_nothing_to_the_cells_is_found() {
+fn flush_without_effect_is_found() {
     let flushes = |case: &Case| case.job.iter().any(|(option, _)| option.ends_with("sync"));
     let may_lose = |case: &Case| cuts_power(case, |drive| !drive.keeps_acknowledged());
     let (_, finding) = first_seed(Bug::IgnoredFlush, |case| flushes(case) && may_lose(case));
-    assert_eq!(finding.kind, Kind::WrongByte);
+    assert_eq!(finding.kind, FailureKind::WrongByte);
 }
 
 #[test]
-fn a_block_that_a_power_cut_leaves_half_written_is_found() {
+fn block_half_written_at_a_power_cut_is_found() {
     let (_, finding) = first_seed(Bug::TornUnit, |case| cuts_power(case, |_| true));
-    assert_eq!(finding.kind, Kind::WrongByte);
+    assert_eq!(finding.kind, FailureKind::WrongByte);
 }
 
 #[test]
-fn data_that_was_lost_with_power_and_comes_back_is_found() {
+fn lost_data_that_comes_back_after_a_power_cut_is_found() {
     let (_, finding) = first_seed(Bug::ResurrectedData, |case| cuts_power(case, |_| true));
     // An endpoint that looks at what it holds finds it first.
-    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+    assert!(matches!(finding.kind, FailureKind::WrongByte | FailureKind::Panic), "{finding}");
 }
 
 #[test]
-fn what_a_reset_has_met_is_judged_as_strictly_once_it_is_over() {
+fn reads_after_a_reset_are_checked_as_strictly_as_before() {
     let faults = vec![String::from(r#"{ action = "reset", from_us = 200 }"#)];
     let job = ["rw=randrw", "bs=4096", "size=4096", "io_size=1g", "number_ios=60", "iodepth=4"];
     let job = job.into_iter().filter_map(|option| option.split_once('='));
@@ -165,7 +165,7 @@ fn what_a_reset_has_met_is_judged_as_strictly_once_it_is_over() {
 }
 
 #[test]
-fn a_case_that_fails_gets_small() {
+fn failing_case_is_shrunk() {
     let bug = Bug::AcknowledgedBeforeData;
     let set = ["link.max_payload_bytes=128", "host.variation=0", "nvme.queue_entries=128"].map(String::from).to_vec();
     let faults = vec![String::from(r#"{ action = "delay", operation = "read", every = 10, delay_us = 2 }"#)];
@@ -193,7 +193,7 @@ fn a_case_that_fails_gets_small() {
 }
 
 #[test]
-fn a_sample_of_seeds_finds_nothing() {
+fn sample_of_seeds_finds_no_failure() {
     for seed in 1..=60 {
         assert_eq!(super::try_seed(seed).err(), None, "seed {seed}");
     }
@@ -201,7 +201,7 @@ fn a_sample_of_seeds_finds_nothing() {
 
 #[test]
 #[ignore = "a minute: make torture"]
-fn a_thousand_seeds_find_nothing() {
+fn thousand_seeds_find_no_failure() {
     for seed in 1..=SEEDS {
         assert_eq!(super::try_seed(seed).err(), None, "seed {seed}");
     }
@@ -209,7 +209,7 @@ fn a_thousand_seeds_find_nothing() {
 
 #[test]
 #[ignore = "minutes: make torture"]
-fn everything_that_can_be_reached_is() {
+fn every_reachable_packet_and_fault_is_reached() {
     let mut coverage = Coverage::default();
     for seed in 1..=5000 {
         coverage.add(&super::try_seed(seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}")));
@@ -221,7 +221,7 @@ fn everything_that_can_be_reached_is() {
 }
 
 #[test]
-fn what_has_not_been_reached_is_told() {
+fn packets_and_faults_not_reached_are_listed() {
     let unreached = Coverage::default().unreached();
     let has = |what: &str| unreached.iter().any(|line| line == what);
     assert!(has("nvme: torn-write has happened in no run") && has("capi: no run has had \"claim lines\" on the wire"));
@@ -237,7 +237,7 @@ fn what_has_not_been_reached_is_told() {
 }
 
 #[test]
-fn a_seed_is_the_same_case_each_time_and_a_command_that_runs_it() {
+fn seed_gives_the_same_case_each_time_and_prints_its_command() {
     let case = Case::random(4);
     assert_eq!(case, Case::random(4));
     assert_ne!(case, Case { seed: 4, ..Case::random(5) });
@@ -245,7 +245,7 @@ fn a_seed_is_the_same_case_each_time_and_a_command_that_runs_it() {
 }
 
 #[test]
-fn every_fault_that_can_be_drawn_is_one_that_some_drive_takes() {
+fn every_fault_that_can_be_drawn_is_accepted_by_some_drive() {
     let mut random = Random::stream(1, "faults");
     let mut taken = std::collections::BTreeSet::new();
     for seed in 0..400 {

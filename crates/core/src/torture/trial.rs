@@ -1,4 +1,4 @@
-//! A case is tried: it runs with real bytes, and what must hold for any run is asked of it.
+//! Trial of a case: a run with real bytes, with checks of what must hold for any run.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,90 +11,94 @@ use crate::engine::faults::UNCORRECTABLE;
 use crate::ledger::{Outcome, Step, Trace};
 use crate::simulation::Simulation;
 
-/// Events between two looks at a run.
+/// Number of events between two checks of a run.
 const EVENTS: u64 = 1 << 14;
-/// Events in which no request is over, beyond which none ever will be: devices that look for commands make some ten events
-/// a microsecond, and a read that gets stuck may wait for its time-out several times (3.5 million looks for one command whose
-/// tag was taken; a disk behind a slow bank). Unit tests give up sooner: they run a case with its
-/// fault planted and without, under the same limit.
+/// Number of events without a finished request after which none is expected any more. Devices that poll for commands
+/// make some ten events a microsecond, and a stuck read may wait for its time-out several times (3.5 million polls for
+/// one command whose tag was in the data; a disk behind a slow bank). Unit tests give up sooner: they run a case with
+/// its planted bug and without, under the same limit.
 const IDLE_EVENTS_MAX: u64 = if cfg!(test) { 20_000_000 } else { 100_000_000 };
-/// Steps that are recorded, for what has been reached and for a ladder.
+/// Number of steps that are recorded for coverage.
 const STEPS: usize = 4096;
+/// Number of steps that are recorded for a ladder.
 const LADDER_STEPS: usize = 1 << 18;
-/// One run in so many is done again, and must give the same.
+/// Interval of seeds whose run is repeated and must give the same result.
 const AGAIN: u64 = 8;
 
-/// What kind of thing is wrong.
+/// FailureKind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An assertion of the program.
+pub enum FailureKind {
+    /// An assertion of the program failed.
     Panic,
-    /// A read has returned what it may not.
+    /// A read returned data that is not allowed.
     WrongByte,
-    /// Requests are left that nobody will ever answer, or that are worked on without end.
+    /// Requests never complete, or are worked on without end.
     NeverAnswered,
-    /// Requests, or their bytes, do not add up.
+    /// Numbers of requests or bytes do not add up.
     Count,
-    /// The memory does not know where what is.
+    /// The memory's own bookkeeping is inconsistent.
     Memory,
-    /// A second run gives something else.
+    /// A second run gave another result.
     Differs,
 }
 
-/// Something that is wrong.
+/// A failure that a trial has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialFinding {
-    pub kind: Kind,
+    /// FailureKind of failure.
+    pub kind: FailureKind,
+    /// Description.
     pub what: String,
-    /// Number of a request that it is about, as far as that is known.
+    /// Number of a request that takes part, if it is known.
     pub request: Option<u64>,
 }
 
-/// What a run has reached.
+/// Packets and faults that a run has reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// The protocol.
+    /// Name of the protocol.
     pub interface: &'static str,
     /// Names of packets that have been on the wire.
     pub packets: BTreeSet<String>,
     /// Faults that have happened.
     pub faults: Vec<FaultAction>,
+    /// Number of requests.
     pub ios: u64,
 }
 
 impl fmt::Display for TrialFinding {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Panic => "panic",
-            Kind::WrongByte => "wrong byte",
-            Kind::NeverAnswered => "never answered",
-            Kind::Count => "wrong count",
-            Kind::Memory => "wrong account",
-            Kind::Differs => "not the same again",
+            FailureKind::Panic => "panic",
+            FailureKind::WrongByte => "wrong byte",
+            FailureKind::NeverAnswered => "never answered",
+            FailureKind::Count => "wrong count",
+            FailureKind::Memory => "wrong account",
+            FailureKind::Differs => "not the same again",
         };
         write!(to, "{kind}: {}", self.what)
     }
 }
 
-/// Runs on for some events; false once its jobs are done.
-pub type Run<'a> = &'a dyn Fn(&mut Simulation) -> bool;
+/// Function that runs a simulation for some events; returns false once its jobs are done.
+pub type Runner<'a> = &'a dyn Fn(&mut Simulation) -> bool;
 
-/// How a simulation runs on by itself.
+/// Runs a simulation for some events, without a planted bug.
 pub(super) fn plainly(simulation: &mut Simulation) -> bool {
     simulation.step(EVENTS)
 }
 
-/// Try a case: what it has reached.
+/// Tries a case.
 ///
 /// # Errors
-/// What is wrong.
-pub fn trial(case: &Case, run: Run) -> Result<Reached, TrialFinding> {
+/// The failure.
+pub fn trial(case: &Case, run: Runner) -> Result<Reached, TrialFinding> {
     let (reached, _) = traced(case, STEPS, run);
     reached
 }
 
-/// The same, with the packets of the request that the finding is about.
-pub fn ladder(case: &Case, run: Run) -> Option<String> {
+/// Tries a case, and returns the packets of the request that the failure is about.
+pub fn ladder(case: &Case, run: Runner) -> Option<String> {
     let (reached, trace) = traced(case, LADDER_STEPS, run);
     let trace = trace?;
     let finding = reached.err()?;
@@ -104,8 +108,8 @@ pub fn ladder(case: &Case, run: Run) -> Option<String> {
     Some(crate::report::ladder(&trace.of_request(request), &title))
 }
 
-/// The outcome of a trial, and what was recorded.
-fn traced(case: &Case, steps: usize, run: Run) -> (Result<Reached, TrialFinding>, Option<Trace>) {
+/// Outcome of a trial, and its trace.
+fn traced(case: &Case, steps: usize, run: Runner) -> (Result<Reached, TrialFinding>, Option<Trace>) {
     let mut kept = None;
     let tried = catch_unwind(AssertUnwindSafe(|| {
         let Some((drive, mut simulation)) = set_up(case) else { return Ok(Reached::default()) };
@@ -122,12 +126,12 @@ fn traced(case: &Case, steps: usize, run: Run) -> (Result<Reached, TrialFinding>
     let reached = tried.unwrap_or_else(|cause| {
         let text = cause.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        Err(TrialFinding { kind: Kind::Panic, what: String::from(text), request: None })
+        Err(TrialFinding { kind: FailureKind::Panic, what: String::from(text), request: None })
     });
     (reached, kept.map(|simulation| simulation.trace().clone()))
 }
 
-/// The simulation of a case; none if its parts do not go together.
+/// Makes the simulation of a case; `None` if its parts break a condition.
 fn set_up(case: &Case) -> Option<(Drive, Simulation)> {
     let drive = case.drive().ok()?;
     let jobs = case.jobs(&drive).ok()?;
@@ -135,7 +139,7 @@ fn set_up(case: &Case) -> Option<(Drive, Simulation)> {
     Some((drive, simulation))
 }
 
-fn to_the_end(case: &Case, simulation: &mut Simulation, run: Run) -> Result<(), TrialFinding> {
+fn to_the_end(case: &Case, simulation: &mut Simulation, run: Runner) -> Result<(), TrialFinding> {
     let (mut done, mut done_at) = (0, 0);
     while run(simulation) {
         let (completed, events) = (simulation.completed(), simulation.events());
@@ -143,28 +147,36 @@ fn to_the_end(case: &Case, simulation: &mut Simulation, run: Run) -> Result<(), 
             (done, done_at) = (completed, events);
         }
         if events - done_at > IDLE_EVENTS_MAX {
-            let what =
-                format!("{done} of {} requests are over, and {IDLE_EVENTS_MAX} events later as many", case.ios());
-            return Err(TrialFinding { kind: Kind::NeverAnswered, what, request: None });
+            let what = format!(
+                "{done} of {} requests are complete, and no more after {IDLE_EVENTS_MAX} further events",
+                case.ios()
+            );
+            return Err(TrialFinding { kind: FailureKind::NeverAnswered, what, request: None });
         }
     }
     Ok(())
 }
 
-/// What must hold for any run.
+/// Checks what must hold for any run.
 fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome) -> Result<(), TrialFinding> {
     let wrong = |kind, what| Err(TrialFinding { kind, what, request: None });
     if let Some(problem) = simulation.data_problems().first() {
         let request = simulation.first_wrong_read();
-        return Err(TrialFinding { kind: Kind::WrongByte, what: problem.clone(), request });
+        return Err(TrialFinding { kind: FailureKind::WrongByte, what: problem.clone(), request });
     }
     let (ios, failed) = (outcome.ios(), outcome.failed());
     if !outcome.finished {
-        return wrong(Kind::NeverAnswered, format!("{ios} of {} requests are done, and no event is left", case.ios()));
+        return wrong(
+            FailureKind::NeverAnswered,
+            format!("{ios} of {} requests are complete, and no event is left", case.ios()),
+        );
     }
     let failed_ios = failed - outcome.jobs.iter().map(|job| job.failed_flushes).sum::<u64>();
     if ios + failed_ios != case.ios() {
-        return wrong(Kind::Count, format!("{ios} requests done and {failed_ios} failed of {}", case.ios()));
+        return wrong(
+            FailureKind::Count,
+            format!("{ios} requests are complete and {failed_ios} failed, of {}", case.ios()),
+        );
     }
     let fails = |fault: &&Fault| {
         use FaultAction::*;
@@ -174,18 +186,21 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
     let failing = failing.into_iter().chain([UNCORRECTABLE]);
     let expected: u64 = failing.map(|name| counter(outcome, name)).sum();
     if failed != expected {
-        return wrong(Kind::Count, format!("{failed} requests have failed, and faults have made {expected} fail"));
+        return wrong(
+            FailureKind::Count,
+            format!("{failed} requests have failed, but faults have made {expected} fail"),
+        );
     }
     let reads: u64 = outcome.jobs.iter().map(|job| job.read.ios).sum();
     let verified = counter(outcome, "verified_reads");
     if verified < reads {
-        return wrong(Kind::Count, format!("{verified} reads were verified of {reads}"));
+        return wrong(FailureKind::Count, format!("{verified} of {reads} reads were verified"));
     }
-    simulation.memory_problem().map_or(Ok(()), |what| wrong(Kind::Memory, what))
+    simulation.memory_problem().map_or(Ok(()), |what| wrong(FailureKind::Memory, what))
 }
 
-/// The same run again, and without a record of it.
-fn run_again(case: &Case, first: &Outcome, run: Run) -> Result<(), TrialFinding> {
+/// Runs the case again, without a trace, and compares.
+fn run_again(case: &Case, first: &Outcome, run: Runner) -> Result<(), TrialFinding> {
     let Some((_, mut simulation)) = set_up(case) else { return Ok(()) };
     while run(&mut simulation) {}
     let again = simulation.outcome();
@@ -193,7 +208,7 @@ fn run_again(case: &Case, first: &Outcome, run: Run) -> Result<(), TrialFinding>
         return Ok(());
     }
     let what = format!("{} then {}, {} then {} events", first.elapsed, again.elapsed, first.events, again.events);
-    Err(TrialFinding { kind: Kind::Differs, what, request: None })
+    Err(TrialFinding { kind: FailureKind::Differs, what, request: None })
 }
 
 fn reached(drive: &Drive, trace: &Trace, outcome: &Outcome) -> Reached {

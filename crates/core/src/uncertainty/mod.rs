@@ -11,7 +11,7 @@
 mod doubted;
 mod interval;
 
-use crate::config::Doubt;
+use crate::config::UncertainConstant;
 use crate::drive::Drive;
 use crate::drive_file::Override;
 use crate::random::Random;
@@ -55,11 +55,11 @@ impl Draws {
         let doubts = drive.doubts();
         let ranges = doubts.iter().map(|(_, doubt)| *doubt).filter(|doubt| doubt.is_range());
         let values = ranges.filter_map(|doubt| Some((doubt, self.value(drive, doubt, draw)?)));
-        drive.moved_together(&values.collect::<Vec<_>>())
+        drive.overrides_for(&values.collect::<Vec<_>>())
     }
 
     /// The value of a constant in one draw.
-    fn value(&self, drive: &Drive, doubt: &Doubt, draw: usize) -> Option<f64> {
+    fn value(&self, drive: &Drive, doubt: &UncertainConstant, draw: usize) -> Option<f64> {
         let place = self.keys.binary_search(&doubt.key).ok()?;
         let value = drive.value_of(&doubt.key)?.as_f64()?;
         let (low, high) = doubt.range(value);

@@ -1,6 +1,6 @@
 //! How a job's requests enter the host's software: by which engine, and how many together.
 
-use crate::config::Switches;
+use crate::config::EngineOptions;
 use serde::Serialize;
 
 /// The engine of a job and its switches, as fio names them.
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Way {
     /// fio's `ioengine`; none if the job leaves it to the stack.
     pub engine: Option<String>,
-    pub switches: Switches,
+    pub switches: EngineOptions,
     /// Processor of the poll thread (fio `sqthread_poll_cpu`).
     pub poller_cpu: Option<u32>,
 }

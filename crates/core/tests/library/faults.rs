@@ -251,15 +251,15 @@ fn wrong_rules_are_refused_with_what_is_allowed() {
     for (rule, found) in [
         (
             r#"{ action = "error", delay_us = 3 }"#,
-            "fault 1, \"error\": delay_us says nothing of it; allowed: action, operation,",
+            "fault 1, \"error\": delay_us has no meaning for this action; allowed: action, operation,",
         ),
         (r#"{ action = "delay" }"#, "fault 1, \"delay\": delay_us is 0; allowed: delay_us above 0"),
         (r#"{ from_us = 3, until_us = 2 }"#, "until_us is not after from_us"),
-        (r#"{ action = "stuck-bank" }"#, "it would never end"),
+        (r#"{ action = "stuck-bank" }"#, "the bank would be stuck for ever"),
         (r#"{ action = "slow-bank", factor = 2, bank = 4 }"#, "bank is 4; allowed: 0 to 3"),
         (r#"{ action = "retrain", lanes = 8 }"#, "lanes is 8 with link.lanes 4"),
         (r#"{ action = "retrain", generation = 3 }"#, "generation is 3 with link.generation 2"),
-        (r#"{ action = "retrain" }"#, "nothing changes"),
+        (r#"{ action = "retrain" }"#, "the link would not change"),
         (r#"{ action = "corrupt-packet" }"#, "no packet would ever arrive"),
         (r#"{ every = 0 }"#, "faults.every is 0; allowed: whole number from 1"),
         (r#"{ rate = 1 }"#, "unknown key rate in [faults]"),

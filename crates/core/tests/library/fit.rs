@@ -3,7 +3,7 @@
 use crate::common;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Answer, Effort, Fit, FitFinding, MODEL_ERROR_DEFAULT, Question, Trial};
+use phaselink_core::fit::{self, Effort, Fit, FitFinding, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;
@@ -52,7 +52,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-fn in_turn(trials: &[Trial], answer: &(dyn Fn(&Trial) -> Answer + Sync)) -> Vec<Answer> {
+fn in_turn(trials: &[FitTrial], answer: &(dyn Fn(&FitTrial) -> TrialFigures + Sync)) -> Vec<TrialFigures> {
     trials.iter().map(answer).collect()
 }
 
@@ -74,12 +74,12 @@ fn measured(drive: &Drive, job: &str, seed: u64) -> String {
 /// What measured the results is the model itself.
 const NO_MODEL_ERROR: f64 = 1e-4;
 
-fn question(base: &str, keys: &[&str], results: &[String], effort: Effort) -> Question {
+fn question(base: &str, keys: &[&str], results: &[String], effort: Effort) -> FitTask {
     let described = described(base);
     let names: Vec<String> = keys.iter().map(|key| String::from(*key)).collect();
     let keys = fit::keys(described.drive(), &names).unwrap();
     let runs = results.iter().flat_map(|text| fit::read("result.json", text, &[]).unwrap()).collect();
-    Question::new(described, keys, runs, effort).unwrap()
+    FitTask::new(described, keys, runs, effort).unwrap()
 }
 
 fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> Fit {

@@ -245,9 +245,9 @@ fn wrong_rules_are_refused_with_what_is_allowed() {
     for (fault, found) in [
         ("at = \"evnt\"", "faults.at is \"evnt\", did you mean event?"),
         ("at = \"event\", first = 5", "power would fail for ever; allowed: times above 0"),
-        ("first = 5", "first says nothing of it"),
-        ("at = \"event\", times = 1, from_us = 5", "from_us says nothing of it"),
-        ("delay_us = 5", "delay_us says nothing of it"),
+        ("first = 5", "first has no meaning for this action"),
+        ("at = \"event\", times = 1, from_us = 5", "from_us has no meaning for this action"),
+        ("delay_us = 5", "delay_us has no meaning for this action"),
     ] {
         assert!(problem(fault).contains(found), "{fault}: {}", problem(fault));
     }
@@ -261,7 +261,7 @@ fn protection_is_refused_where_nothing_is_acknowledged_from_a_buffer() {
         Drive::from_toml(shipped.file, shipped.text, &set)
     };
     let problem = with("media.acknowledge=late").map(drop).unwrap_err().to_string();
-    assert!(problem.contains("with media.acknowledge \"late\", where it changes nothing"), "{problem}");
+    assert!(problem.contains("with media.acknowledge \"late\", where it has no effect"), "{problem}");
     assert!(!with("media.acknowledge=early").unwrap().keeps_acknowledged());
 }
 
@@ -269,9 +269,9 @@ fn protection_is_refused_where_nothing_is_acknowledged_from_a_buffer() {
 fn what_an_acknowledgement_promises_is_told() {
     let cut = r#"{ action = "power-cut", from_us = 50 }"#;
     for (changes, promise) in [
-        (["media.acknowledge=late", "media.read_ns=100"], "is in the cells, and outlives power"),
-        (["media.acknowledge=early", "media.read_ns=100"], "is in the buffers of the memory, and outlives power"),
-        (["media.acknowledge=early", "buffer.power_loss_protection=false"], "memory, and may be lost with power"),
+        (["media.acknowledge=late", "media.read_ns=100"], "is in the cells, and survives a power cut"),
+        (["media.acknowledge=early", "media.read_ns=100"], "is in the buffers of the memory, and survives a power cut"),
+        (["media.acknowledge=early", "buffer.power_loss_protection=false"], "memory, and may be lost in a power cut"),
     ] {
         let text = with("nvme", cut, &changes).explain();
         assert!(text.contains(promise), "{text}");

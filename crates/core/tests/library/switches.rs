@@ -107,7 +107,7 @@ fn mixed_requests_behind_a_switch_keep_within_what_is_predicted() {
 #[test]
 fn what_makes_no_sense_behind_a_switch_is_refused() {
     for (settings, found) in [
-        (&["switch.uplink_lanes=8"][..], "switch.drives is 0, with other keys of [switch]"),
+        (&["switch.uplink_lanes=8"][..], "switch.drives is 0, and other keys of [switch] are given"),
         (
             &["switch.drives=4", "switch.uplink_generation=3", "switch.uplink_lanes=4"],
             "the uplink of a switch carries 3.9 GB/s",
@@ -167,7 +167,7 @@ fn writes_fetch_their_data_from_a_peer() {
 #[test]
 fn a_peer_that_not_all_drives_reach_is_refused() {
     for (settings, found) in [
-        (&["peer.link_lanes=8"][..], "peer.holds is \"nothing\", with other keys of [peer]"),
+        (&["peer.link_lanes=8"][..], "peer.holds is \"nothing\", and other keys of [peer] are given"),
         (&["peer.holds=data", "switch.drives=2", "drives=4"], "switch.drives is 2 with 4 drives and a peer"),
         (&["peer.holds=data", "switch.drives=1", "root_complex.iommu=true"], "root_complex.iommu is true with a peer"),
     ] {
@@ -205,5 +205,5 @@ fn one_that_rings_for_all_outdoes_each_ringing_for_itself() {
 #[test]
 fn a_peer_that_asks_takes_no_interrupts() {
     let problems = described(&["peer.holds=all", "switch.drives=1", "nvme.interrupts=true"]).unwrap_err();
-    assert!(problems.contains("peer.holds is \"all\" with interrupts"), "{problems}");
+    assert!(problems.contains("peer.holds is \"all\" with an interface that interrupts"), "{problems}");
 }

@@ -1,26 +1,29 @@
-//! What a section starts from: a preset of the program, or that section of another file.
+//! Presets of sections: a shipped preset, or that section of another file.
 
 use std::ops::Range;
 
-use super::{DriveReader, Layer, Mark, Setting};
+use super::{DriveReader, Mark, Setting, TextLayer};
 use crate::config::document::{self, Entry};
-use crate::config::origin::{Origin, Replaced};
+use crate::config::origin::{Origin, ReplacedValue};
 use crate::config::section::full_name;
 use crate::config::value;
 use crate::drive_file::presets;
 
-/// Keys that say how a drive uses a part, and not which it is: another part is used likewise.
+/// Keys that say how a drive uses a part rather than which part it is; they keep their value when a preset replaces the
+/// part.
 pub(super) const KEPT: &[(&str, &str)] = &[("host", "wait")];
 
-/// What a section starts from.
-enum Preset {
+/// SectionPreset that a section names.
+enum SectionPreset {
+    /// Row of a shipped preset file.
     Row(&'static Entry),
+    /// Path of another drive file, and the reader that has read it.
     File(String, Box<DriveReader>),
 }
 
 impl DriveReader {
-    /// Start sections from the presets that a text names, in the place of all that lower ones say of them.
-    pub(super) fn start_sections(&mut self, layers: &[Layer], text: Range<usize>) {
+    /// Applies the presets that a text names to their sections, in place of all values that lower layers give them.
+    pub(super) fn start_sections(&mut self, layers: &[TextLayer], text: Range<usize>) {
         for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
             let mut chosen = None;
@@ -30,24 +33,24 @@ impl DriveReader {
             if let Some(preset) = chosen {
                 self.replace(path, text.start, layers[text.start].origin == Origin::Set);
                 match preset {
-                    Preset::Row(row) => self.read_row(path, text.start, row),
-                    Preset::File(file, other) => self.take_section(path, text.start, file, *other),
+                    SectionPreset::Row(row) => self.read_row(path, text.start, row),
+                    SectionPreset::File(file, other) => self.take_section(path, text.start, file, *other),
                 }
                 self.keep(path, &layers[..text.start]);
             }
         }
     }
 
-    /// The preset that a section names.
-    fn chosen(&mut self, path: &'static str, layer: &Layer, entry: &Entry) -> Option<Preset> {
+    /// Finds the preset that a section names.
+    fn chosen(&mut self, path: &'static str, layer: &TextLayer, entry: &Entry) -> Option<SectionPreset> {
         if let Some(file) = layer.path_in(entry) {
             let table = self.other(entry, &file, 1)?;
             let mut other = DriveReader::new(self.others, self.depth + 1);
-            let mut layers = vec![Layer { origin: Origin::File, file: Some(file.clone()), table }];
+            let mut layers = vec![TextLayer { origin: Origin::File, file: Some(file.clone()), table }];
             other.add_bases(&mut layers);
             other.read_layers(&layers);
             self.problems.append(&mut other.problems);
-            return Some(Preset::File(file, Box::new(other)));
+            return Some(SectionPreset::File(file, Box::new(other)));
         }
         let rows = presets::rows(path);
         let row = document::entry(rows, value::text(&entry.node).unwrap_or(""));
@@ -55,10 +58,10 @@ impl DriveReader {
             let names = rows.iter().map(|row| row.key.as_str());
             self.unknown_preset(&full_name(path, "preset"), entry, names);
         }
-        row.map(Preset::Row)
+        row.map(SectionPreset::Row)
     }
 
-    /// Forget what a section is so far, and note what drives have said of it.
+    /// Resets a section to its defaults, and records the values of drives that are lost by that.
     fn replace(&mut self, path: &'static str, rank: usize, is_set: bool) {
         let Some(section) = self.drive.sections_mut().into_iter().find(|section| section.path() == path) else {
             return;
@@ -68,7 +71,7 @@ impl DriveReader {
         for (key, value) in values {
             let setting = self.settings.remove(&full_name(path, key));
             if setting.is_some_and(|setting| setting.origin != Origin::Preset) && !KEPT.contains(&(path, key)) {
-                self.drive.sources.replaced.push(Replaced { section: path, key, value, is_set });
+                self.drive.sources.replaced.push(ReplacedValue { section: path, key, value, is_set });
             }
         }
         let of_section = format!("{path}.");
@@ -78,7 +81,7 @@ impl DriveReader {
         });
     }
 
-    /// Give a section the section of another file.
+    /// Copies a section of another file, with its marks, into the drive.
     fn take_section(&mut self, path: &'static str, rank: usize, file: String, mut other: DriveReader) {
         let of_section = format!("{path}.");
         self.drive.sources.presets.insert(path, file);
@@ -94,8 +97,8 @@ impl DriveReader {
         self.drive.take_section(path, other.drive);
     }
 
-    /// Give the keys that no preset replaces the values that they had.
-    fn keep(&mut self, path: &'static str, layers: &[Layer]) {
+    /// Sets the keys in [`KEPT`] again to the values of lower layers.
+    fn keep(&mut self, path: &'static str, layers: &[TextLayer]) {
         for (_, key) in KEPT.iter().filter(|(of, _)| *of == path) {
             let given =
                 layers.iter().enumerate().rev().find_map(|(rank, layer)| Some((rank, layer, layer.key(path, key)?)));

@@ -1,4 +1,4 @@
-//! Every key at the edges of what it allows, and one step beyond.
+//! Tests that set every key to the edges of what it allows, and to one step beyond.
 
 use crate::config::document::{Place, parse_value};
 use crate::config::section::Section;
@@ -10,7 +10,7 @@ fn takes(section: &mut dyn Section, key: &str, value: &str) -> bool {
     section.set(key, &node).is_ok()
 }
 
-/// One step below and one above: a whole number, a picosecond, or a part in a million of the bound.
+/// Values one step below and one step above: a whole number, a picosecond, or a part in a million of the bound.
 fn beyond(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
     if kind == "whole number" {
         return [(low as i128 - 1).to_string(), (high as i128 + 1).to_string()];
@@ -46,7 +46,7 @@ fn check_list(section: &mut dyn Section, key: &str, list: &[&str]) {
 }
 
 #[test]
-fn every_bound_is_allowed_and_one_step_beyond_is_not() {
+fn every_bound_is_allowed_and_one_step_beyond_is_refused() {
     let mut ranges = 0;
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
@@ -65,7 +65,7 @@ fn every_bound_is_allowed_and_one_step_beyond_is_not() {
 }
 
 #[test]
-fn defaults_are_allowed() {
+fn default_of_every_key_is_allowed() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let default = key.default.to_string();
@@ -75,7 +75,7 @@ fn defaults_are_allowed() {
 }
 
 #[test]
-fn no_key_takes_a_value_of_another_type() {
+fn value_of_another_type_is_refused_by_every_key() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let is_text = key.allowed.starts_with("text in quotes");

@@ -1,11 +1,11 @@
-//! Constants in doubt: that every one is marked, and moves as far as its mark says.
+//! Tests of uncertain constants: every one is listed, and overrides move it as far as its range says.
 
 use super::super::doubts::stage_cost;
 use super::super::{presets, shipped};
 use super::*;
-use crate::config::{Cause, Doubt};
+use crate::config::{UncertainConstant, UncertaintyCause};
 
-/// Lines that give a key a value and call it assumed or fitted: the table that they stand in, the key, and the word.
+/// Lines that give a key a value and call it assumed or fitted: the table that the line is in, the key, and the word.
 fn admissions(text: &str) -> Vec<(String, String, &'static str)> {
     let mut table = String::new();
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ fn admissions(text: &str) -> Vec<(String, String, &'static str)> {
 }
 
 #[test]
-fn every_line_of_a_shipped_drive_that_admits_a_doubt_is_in_its_lists() {
+fn line_of_a_shipped_drive_that_says_assumed_or_fitted_is_in_its_lists() {
     let not_keys = ["preset"];
     for shipped in shipped::all() {
         let drive = Drive::from_toml(shipped.file, shipped.text, &[]).unwrap();
@@ -39,7 +39,7 @@ fn every_line_of_a_shipped_drive_that_admits_a_doubt_is_in_its_lists() {
 }
 
 #[test]
-fn every_line_of_a_preset_that_admits_a_doubt_is_in_its_lists() {
+fn line_of_a_preset_that_says_assumed_or_fitted_is_in_its_lists() {
     for file in ["host", "link", "dma", "root_complex", "power", "media", "stack"] {
         let path = format!("{}/presets/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
@@ -62,7 +62,7 @@ fn all_drives() -> Vec<Drive> {
 }
 
 #[test]
-fn every_doubt_names_a_key_whose_value_lies_in_its_range() {
+fn every_uncertain_constant_names_a_key_whose_value_is_in_its_range() {
     for drive in all_drives() {
         for doubt in drive.assumed.iter().chain(&drive.fitted) {
             let value = drive.value_of(&doubt.key);
@@ -77,14 +77,14 @@ fn every_doubt_names_a_key_whose_value_lies_in_its_range() {
     }
 }
 
-fn moved(drive: &Drive, cause: Cause, doubt: &Doubt) -> Vec<Drive> {
+fn moved(drive: &Drive, cause: UncertaintyCause, doubt: &UncertainConstant) -> Vec<Drive> {
     let ends = drive.extremes(cause, doubt).into_iter();
     let text = drive.to_toml();
     ends.map(|end| Drive::from_toml("d", &text, &[end]).unwrap_or_else(|found| panic!("{found}"))).collect()
 }
 
 #[test]
-fn a_constant_moves_to_the_ends_of_its_range_and_a_choice_to_the_other() {
+fn extremes_of_a_constant_are_the_ends_of_its_range_or_the_other_choice() {
     // One of each protocol and kind; `phaselink reproduce --depends` checks all that it runs.
     for name in ["dc-express", "moneta", "pss", "capi-pcm-next", "cxl", "nvm-model-dram"] {
         let drive = Drive::shipped(name).unwrap();
@@ -99,7 +99,7 @@ fn a_constant_moves_to_the_ends_of_its_range_and_a_choice_to_the_other() {
 }
 
 #[test]
-fn a_fitted_constant_moves_by_a_tenth_however_narrowly_it_was_fitted() {
+fn extremes_of_a_fitted_constant_are_at_least_a_tenth_away() {
     let text = "preset = 'nvme'\n[[fitted]]\nkey = 'media.command_ns'\nlow = 193\nhigh = 195\nwhy = 'a narrow one'\n";
     let drive = read(text).unwrap();
     let doubts = drive.doubts();
@@ -112,11 +112,11 @@ fn a_fitted_constant_moves_by_a_tenth_however_narrowly_it_was_fitted() {
 }
 
 #[test]
-fn costs_of_stages_move_together_and_leave_the_others() {
+fn overrides_of_several_stage_costs_leave_other_costs_unchanged() {
     let drive = Drive::shipped("disk-raid").unwrap();
     let key = |name: &str| drive.assumed.iter().chain(&drive.fitted).find(|doubt| doubt.key.ends_with(name)).unwrap();
     let values = [(key("I/O scheduler.submit_ns"), 70.0), (key("dequeue.lock_lines"), 12.0)];
-    let overrides = drive.moved_together(&values);
+    let overrides = drive.overrides_for(&values);
     let moved = Drive::from_toml("d", &drive.to_toml(), &overrides).unwrap();
     assert_eq!(moved.value_of("stack.stages.I/O scheduler.submit_ns"), Some(70.into()));
     assert_eq!(moved.value_of("stack.stages.dequeue.lock_lines"), Some(12.into()));
@@ -126,7 +126,7 @@ fn costs_of_stages_move_together_and_leave_the_others() {
 }
 
 #[test]
-fn a_doubt_about_a_default_goes_with_the_first_value_that_anything_gives() {
+fn mark_of_a_default_is_dropped_when_a_layer_gives_a_value() {
     let blank = read("interface = 'nvme'\n").unwrap();
     let is_doubted = |drive: &Drive| drive.assumed.iter().any(|doubt| doubt.key == "nvme.parse_ns");
     assert!(is_doubted(&blank));
@@ -134,7 +134,7 @@ fn a_doubt_about_a_default_goes_with_the_first_value_that_anything_gives() {
 }
 
 #[test]
-fn doubts_about_another_protocol_do_not_count() {
+fn uncertain_constants_of_other_protocols_are_left_out() {
     let drive = Drive::shipped("nvme-polled").unwrap();
     assert!(drive.doubts().iter().all(|(_, doubt)| !doubt.key.starts_with("moneta.")));
     assert!(drive.doubts().iter().any(|(_, doubt)| doubt.key.starts_with("nvme.")));

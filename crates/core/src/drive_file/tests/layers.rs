@@ -1,4 +1,4 @@
-//! Which value wins, and what is remembered of where it came from.
+//! Tests of precedence between layers, and of the recorded origin of each value.
 
 use super::super::{Drive, Override, presets, shipped};
 use super::{messages, read, read_with};
@@ -37,7 +37,7 @@ fn every_preset_loads_and_has_a_summary() {
 }
 
 #[test]
-fn the_row_that_shows_how_a_memory_is_added_is_read_as_one() {
+fn memory_preset_row_of_the_documentation_is_read() {
     let page = include_str!("../../../../../docs/adding-a-memory.md");
     let block = page.split("```toml media\n").nth(1).unwrap().split("```").next().unwrap();
     let keys = block.lines().filter(|line| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start)));
@@ -50,7 +50,7 @@ fn the_row_that_shows_how_a_memory_is_added_is_read_as_one() {
 }
 
 #[test]
-fn the_derived_constants_of_the_papers_are_in_the_presets() {
+fn presets_hold_the_constants_derived_from_the_papers() {
     let prototype = Drive::shipped("dc-express-block").unwrap();
     let first_packet = Span::from_ns_f64(128.0 / prototype.media.bus_bytes_per_ns);
     assert_eq!(prototype.media.read + prototype.media.command + first_packet, Span::from_ns(368));
@@ -67,7 +67,7 @@ fn the_derived_constants_of_the_papers_are_in_the_presets() {
 }
 
 #[test]
-fn layers_win_in_the_order_default_preset_shipped_file_set() {
+fn later_layer_wins_default_preset_shipped_file_set() {
     let text = "preset = 'nvme'\n[media]\ncommand_ns = 7\n[nvme]\nparse_ns = 1\n";
     let drive = drive(text, &["nvme.parse_ns=2", "nvme.parse_ns=3"]);
     assert_eq!(drive.media.stripe_bytes, 4096);
@@ -79,14 +79,14 @@ fn layers_win_in_the_order_default_preset_shipped_file_set() {
 }
 
 #[test]
-fn a_preset_given_on_the_command_line_replaces_the_files() {
+fn preset_on_the_command_line_replaces_the_files_preset() {
     let drive = drive("preset = 'dc-express'\n", &["media.preset=dram"]);
     assert_eq!(drive.media.read, Span::from_ns(50));
     assert_eq!(drive.media.program, Span::ZERO);
 }
 
 #[test]
-fn a_preset_replaces_all_that_is_said_of_its_section_below_it_and_nothing_beside_or_above_it() {
+fn preset_replaces_its_section_in_lower_layers_only() {
     let text = "interface = 'nvme'\n[media]\npreset = 'nand-slc'\nchannels = 3\nacknowledge = 'early'\n";
     let replaced = drive(text, &["media.preset=dram"]);
     assert_eq!(replaced.media, drive("interface = 'nvme'\nmedia.preset = 'dram'\n", &[]).media);
@@ -98,14 +98,14 @@ fn a_preset_replaces_all_that_is_said_of_its_section_below_it_and_nothing_beside
 }
 
 #[test]
-fn how_a_drives_threads_wait_is_no_matter_of_the_host() {
+fn host_preset_keeps_the_drives_host_wait() {
     let waits = |text: &str| drive(text, &["host.preset=nehalem-2x4"]).host.wait;
     assert_eq!(waits("preset = 'nvme'\n"), Wait::Sleep);
     assert_eq!(waits("preset = 'nvme-polled'\n"), Wait::Spin);
 }
 
 #[test]
-fn what_a_preset_replaces_is_told() {
+fn values_that_a_preset_replaces_are_in_notes() {
     let moved = drive("preset = 'nvme-ssd-gen3'\n", &["link.preset=gen3-x4", "media.preset=dram"]);
     let [note] = &moved.notes()[..] else { panic!("{:?}", moved.notes()) };
     assert!(note.starts_with("drive: media.preset = dram replaces "), "{note}");
@@ -139,7 +139,7 @@ fn of_lab(text: &str, given: &[&str]) -> Result<Drive, Problems> {
 }
 
 #[test]
-fn a_file_of_ones_own_is_a_preset_for_a_drive_and_for_its_sections() {
+fn user_file_is_a_preset_for_a_drive_and_for_its_sections() {
     let whole = of_lab("preset = 'base.toml'\n[nvme]\nparse_ns = 7\n", &[]).unwrap();
     assert_eq!((whole.name.as_str(), whole.nvme.queue_pairs, whole.nvme.parse), ("mine", 3, Span::from_ns(7)));
     assert!(whole.explain().contains("starts from the drive lab/base.toml, from nvme\n"), "{}", whole.explain());
@@ -154,20 +154,21 @@ fn a_file_of_ones_own_is_a_preset_for_a_drive_and_for_its_sections() {
 }
 
 #[test]
-fn what_is_wrong_with_other_files_is_told_at_its_place() {
+fn problem_in_another_file_is_reported_at_its_place_there() {
     let problems = |text: &str| of_lab(text, &[]).unwrap_err().to_string();
     let nowhere = problems("preset = 'nowhere.toml'\n");
     assert!(nowhere.starts_with("lab/mine.toml:1: preset is 'nowhere.toml': cannot be read"), "{nowhere}");
     assert_eq!(nowhere.lines().count(), 1, "{nowhere}");
-    assert!(problems("preset = 'round.toml'\n").contains("lab/round.toml:1: preset is 'round.toml': files start from"));
+    let round = problems("preset = 'round.toml'\n");
+    assert!(round.contains("lab/round.toml:1: preset is 'round.toml': more than 16 files start from"), "{round}");
     let wrong = problems("interface = 'nvme'\n[media]\npreset = 'wrong.toml'\n");
     assert!(wrong.contains("lab/wrong.toml:3: unknown key reed_ns in [media]"), "{wrong}");
     let alone = read("preset = 'base.toml'\n").unwrap_err().to_string();
-    assert!(alone.contains("other files cannot be read here"), "{alone}");
+    assert!(alone.contains("cannot read other files here"), "{alone}");
 }
 
 #[test]
-fn a_drive_is_named_by_its_file_unless_it_says_otherwise() {
+fn drive_without_a_name_is_named_after_its_file() {
     let read = |file, text| Drive::from_toml(file, text, &[]).unwrap().name;
     assert_eq!(read("lab/mine.toml", "preset = 'nvme'"), "mine");
     assert_eq!(read("mine", "preset = 'nvme'\nname = 'yours'"), "yours");
@@ -176,7 +177,7 @@ fn a_drive_is_named_by_its_file_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
+fn fitted_mark_is_dropped_when_the_value_is_replaced() {
     assert_eq!(fitted(&drive("preset = 'capi'\n", &[])), ["host.interrupt_ns", "capi.psl_ns"]);
     assert_eq!(fitted(&drive("preset = 'capi'\n[host]\ninterrupt_ns = 1\n", &[])), ["capi.psl_ns"]);
     assert_eq!(fitted(&drive("preset = 'capi'\n", &["capi.psl_ns=1"])), ["host.interrupt_ns"]);
@@ -184,7 +185,7 @@ fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
 }
 
 #[test]
-fn a_file_may_mark_its_own_keys_as_fitted() {
+fn file_may_mark_its_own_keys_as_fitted() {
     let text = "preset = 'nvme'\n[nvme]\nparse_ns = 9\n[[fitted]]\nkey = 'nvme.parse_ns'\nwhy = 'a guess'\n";
     let drive = drive(text, &[]);
     let mark = drive.fitted.iter().find(|mark| mark.key == "nvme.parse_ns").unwrap();
@@ -192,7 +193,7 @@ fn a_file_may_mark_its_own_keys_as_fitted() {
 }
 
 #[test]
-fn the_resolved_form_reads_back_to_an_equal_drive() {
+fn resolved_form_reads_back_to_an_equal_drive() {
     for name in shipped::names() {
         let given = ["dc_express.max_latency_us=1.234567", "link.bit_error_rate=1e-12", "stack.copy_bytes_per_ns=1.5"];
         let drive = drive(&format!("preset = '{name}'"), &given);
@@ -202,7 +203,7 @@ fn the_resolved_form_reads_back_to_an_equal_drive() {
 }
 
 #[test]
-fn the_resolved_form_gives_spans_in_the_unit_of_their_key() {
+fn resolved_form_gives_spans_in_the_unit_of_their_key() {
     let resolved = Drive::shipped("dc-express").unwrap().resolved();
     assert_eq!(resolved["dc_express"]["tag_ns"], 2.5);
     assert_eq!(resolved["dc_express"]["max_latency_us"], 0);
@@ -212,7 +213,7 @@ fn the_resolved_form_gives_spans_in_the_unit_of_their_key() {
 }
 
 #[test]
-fn the_explanation_tells_where_each_value_comes_from() {
+fn explanation_shows_the_origin_of_each_value() {
     let text = "preset = 'dc-express'\n[media]\ncommand_ns = 7\n";
     let explanation = drive(text, &["media.read_ns=300"]).explain();
     let words = |key: &str| -> Vec<&str> {
@@ -225,11 +226,11 @@ fn the_explanation_tells_where_each_value_comes_from() {
     assert_eq!(words("hop_ns"), ["hop_ns", "150", "ns", "default"]);
     assert_eq!(words("turnaround_ns"), ["turnaround_ns", "32", "ns", "base"]);
     assert_eq!(words("interrupt_ns"), ["interrupt_ns", "3470", "ns", "*"]);
-    assert!(explanation.contains("[media] The memory behind the controller. (preset pcm-lpddr2-nvm)"));
+    assert!(explanation.contains("[media] The memory medium behind the drive's controller. (preset pcm-lpddr2-nvm)"));
 }
 
 #[test]
-fn every_key_is_explained() {
+fn explanation_holds_every_key() {
     for name in shipped::names() {
         let drive = Drive::shipped(name).unwrap();
         let explanation = drive.explain();
@@ -241,8 +242,8 @@ fn every_key_is_explained() {
 }
 
 #[test]
-fn a_description_must_say_which_interface_it_means() {
-    assert!(messages("").contains("drive.toml: the interface is missing"));
+fn drive_without_an_interface_is_refused() {
+    assert!(messages("").contains("drive.toml: the key interface is missing"));
     assert!(messages("interface = 3").starts_with("drive.toml:1: interface is 3; allowed: nvme, dc-express"));
 }
 
@@ -251,7 +252,7 @@ fn stages(text: &str, given: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn stages_join_those_of_a_preset_where_they_say_and_a_list_that_says_nothing_replaces_them() {
+fn stages_with_before_or_after_join_the_preset_and_others_replace_it() {
     let base = "preset = 'nvme'\n[stack]\npreset = 'linux-3.5-read-fio'\n";
     let own = stages(base, &[]);
     let [first, last] = [own.first().unwrap(), own.last().unwrap()];
@@ -269,19 +270,19 @@ fn stages_join_those_of_a_preset_where_they_say_and_a_list_that_says_nothing_rep
 }
 
 #[test]
-fn a_stage_that_joins_none_or_says_so_only_sometimes_is_refused() {
+fn stage_list_with_unknown_or_missing_before_or_after_is_refused() {
     let of = |list: &str| messages(&format!("preset = 'nvme'\n[stack]\npreset = 'linux-6'\nstages = [{list}]\n"));
     let unknown = of("{ name = 'a', after = 'block laier' }");
     assert!(
         unknown.contains(
-            "drive.toml:4: stack.stages \"a\" goes after \"block laier\", which is none, did you mean block layer?"
+            "drive.toml:4: stack.stages \"a\" goes after \"block laier\", which is no stage, did you mean block layer?"
         ),
         "{unknown}"
     );
     let some = of("{ name = 'a', after = 'block layer' }, { name = 'b' }");
-    assert!(some.contains("stack.stages \"b\" says nowhere what it goes before or after"), "{some}");
+    assert!(some.contains("stack.stages \"b\" has 0 of the keys before and after"), "{some}");
     let both = of("{ name = 'a', after = 'block layer', before = 'block layer' }");
-    assert!(both.contains("stack.stages \"a\" says twice what it goes before or after"), "{both}");
+    assert!(both.contains("stack.stages \"a\" has 2 of the keys before and after"), "{both}");
     assert!(
         of("{ name = 'a', after = 3 }").contains("stack.stages.after is 3; allowed: the name of a stage in quotes")
     );

@@ -1,4 +1,4 @@
-//! What people read when something is wrong.
+//! Tests of error messages for wrong drive files and overrides.
 
 use expect_test::{Expect, expect};
 
@@ -9,7 +9,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn all_problems_are_told_at_once_in_file_order() {
+fn all_problems_are_reported_at_once_in_file_order() {
     let text = "\
 interface = 'nvm'
 sumary = 'x'
@@ -55,7 +55,7 @@ generation = 12x
 }
 
 #[test]
-fn unknown_keys_suggest_the_one_that_was_meant() {
+fn unknown_key_suggests_the_key_that_was_meant() {
     check(
         "interface = 'nvme'
 read_ns = 1
@@ -88,7 +88,7 @@ core_clock_ghz = 1
 }
 
 #[test]
-fn of_keys_that_begin_alike_the_one_that_misses_least_is_suggested() {
+fn beginning_of_several_keys_suggests_the_shortest() {
     check(
         "interface = 'nvme'\n[link]\nlane = 4\n",
         expect!["drive.toml:3: unknown key lane in [link], did you mean lanes?"],
@@ -96,7 +96,7 @@ fn of_keys_that_begin_alike_the_one_that_misses_least_is_suggested() {
 }
 
 #[test]
-fn sections_and_lists_of_the_wrong_shape_are_told() {
+fn section_or_list_of_the_wrong_type_is_reported() {
     check(
         "media = 3
 preset = 'nvm'
@@ -121,7 +121,7 @@ cores = 1
 }
 
 #[test]
-fn marks_as_fitted_name_a_key_and_say_why() {
+fn fitted_mark_without_key_or_reason_is_reported() {
     check(
         "interface = 'nvme'
 [[fitted]]
@@ -135,13 +135,13 @@ because = 'x'
 ",
         expect![[r#"
             drive.toml:2: fitted names the unknown key "host.interupt_ns", did you mean host.interrupt_ns?; allowed: a key with its section, as in host.interrupt_ns
-            drive.toml:5: fitted does not say why host.interrupt_ns was fitted; allowed: why = what it was fitted to, or why it is assumed
+            drive.toml:5: the entry of host.interrupt_ns in fitted gives no reason; allowed: why = the result that it was fitted to, or the reason why it is assumed
             drive.toml:9: unknown key because in [fitted]; allowed: key, why, low, high, instead"#]],
     );
 }
 
 #[test]
-fn keys_that_do_not_go_together_are_told_where_the_last_of_them_stands() {
+fn broken_condition_is_reported_at_the_last_of_its_keys() {
     check(
         "interface = 'nvme'
 [host]
@@ -163,20 +163,20 @@ stripe_bytes = 1048577
 stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submit_held_ns = 1 }]
 ",
         expect![[r#"
-            drive.toml:3: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts
+            drive.toml:3: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or an interface that sends interrupts
             drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
             drive.toml:7: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries
             drive.toml:10: dc_express.fetch_entries is 3 with dc_express.queue_entries 2; allowed: dc_express.fetch_entries up to dc_express.queue_entries
             drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
-            drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min up to power.volts_max
+            drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min no higher than power.volts_max
             drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
             drive.toml:18: stack.stages has 13 stages; allowed: at most 12
-            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"#]],
+            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns no larger than submit_ns, and complete_held_ns no larger than complete_ns"#]],
     );
 }
 
 #[test]
-fn conditions_between_the_keys_of_a_memory_are_told_at_their_lines() {
+fn broken_condition_of_a_memory_is_reported_at_its_line() {
     check(
         "interface = 'nvme'
 [media]
@@ -188,11 +188,11 @@ reset_ns = 1e6
 data_pattern = 'zeros'
 ",
         expect![[r#"
-            drive.toml:4: media.chip_bytes is 96 with media.stripe_bytes 512; allowed: a stripe of whole chips
-            drive.toml:5: media.wear_line_bytes is 100 with media.stripe_bytes 512; allowed: a stripe of whole lines
+            drive.toml:4: media.chip_bytes is 96 with media.stripe_bytes 512; allowed: media.stripe_bytes that is a multiple of media.chip_bytes
+            drive.toml:5: media.wear_line_bytes is 100 with media.stripe_bytes 512; allowed: media.stripe_bytes that is a multiple of media.wear_line_bytes
             drive.toml:6: media.housekeeping_us is 5 with media.housekeeping_interval_us 0; allowed: a pause shorter than the interval
-            drive.toml:7: media.program_ns is 120000 with pulses of 384000000 in all; allowed: media.program_ns no shorter than its pulses
-            drive.toml:8: the time of a write depends on its data, but media.reset_ns or media.set_ns is 0; allowed: both pulses, or media.data_pattern = "typical" and media.write_difference = false"#]],
+            drive.toml:7: media.program_ns is 120000, with programming pulses of 384000000 ns in all; allowed: media.program_ns no shorter than the pulses together
+            drive.toml:8: the time of a write depends on its data, but media.reset_ns or media.set_ns is 0; allowed: media.reset_ns and media.set_ns above 0, or media.data_pattern = "typical" and media.write_difference = false"#]],
     );
     check(
         "interface = 'nvme'\nmedia.buses_per_channel = 3\n",
@@ -203,7 +203,7 @@ data_pattern = 'zeros'
 }
 
 #[test]
-fn conditions_hold_at_their_edges() {
+fn value_at_the_edge_of_a_condition_is_allowed() {
     let text = "interface = 'nvme'
 host.wait = 'sleep'
 nvme = { queue_entries = 2, fetch_entries = 2 }
@@ -218,7 +218,7 @@ stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { submit_ns = 1, sub
 }
 
 #[test]
-fn a_key_that_is_wrong_by_itself_is_not_told_again_with_others() {
+fn key_with_its_own_problem_breaks_no_condition_as_well() {
     check(
         "interface = 'nvme'\nhost.wait = 'sleep'\nnvme.interrupts = 'no'\nnvme.queue_entries = 1\n",
         expect![[r#"
@@ -228,17 +228,17 @@ fn a_key_that_is_wrong_by_itself_is_not_told_again_with_others() {
 }
 
 #[test]
-fn dc_express_cannot_sleep_for_an_interrupt_it_never_gets() {
+fn dc_express_with_host_wait_sleep_is_refused() {
     check(
         "interface = 'dc-express'\nhost.wait = 'sleep'\n",
         expect![[
-            r#"drive.toml:2: host.wait is "sleep" but interface is "dc-express", which has no interrupts; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts"#
+            r#"drive.toml:2: host.wait is "sleep" but interface is "dc-express", which has no interrupts; allowed: host.wait = "spin" or "hybrid", or an interface that sends interrupts"#
         ]],
     );
 }
 
 #[test]
-fn overrides_are_checked_like_files_and_named_as_they_were_given() {
+fn problem_of_an_override_names_it_as_it_was_given() {
     let given = ["media.read_ns=-300", "media.preset=pcm", "read_ns=3", "nvme.parse=3", "nvme.queue_entries=4"];
     let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
     expect![[r#"
@@ -252,7 +252,7 @@ fn overrides_are_checked_like_files_and_named_as_they_were_given() {
 }
 
 #[test]
-fn syntax_errors_are_told_with_their_lines() {
+fn syntax_error_is_reported_with_its_line() {
     check(
         "interface = 'nvme'\n[media\nread_ns = 3\n",
         expect!["drive.toml:2: unclosed table, expected `]`, in `[media`"],

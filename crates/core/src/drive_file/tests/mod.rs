@@ -1,27 +1,28 @@
-//! Drive files from text to resolved form.
+//! Tests of drive files, from text to resolved form.
 
 mod bounds;
 mod doubts;
 mod layers;
 mod messages;
 mod mutations;
+mod texts;
 
 use super::Override;
 use crate::drive::Drive;
 use crate::problem::Problems;
 
-/// Read a file called `drive.toml`.
+/// Reads a file called `drive.toml`.
 fn read(text: &str) -> Result<Drive, Problems> {
     Drive::from_toml("drive.toml", text, &[])
 }
 
-/// Read a file with `--set` of each of `given`.
+/// Reads a file with one `--set` for each of `given`.
 fn read_with(text: &str, given: &[&str]) -> Result<Drive, Problems> {
     let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
     Drive::from_toml("drive.toml", text, &overrides)
 }
 
-/// The messages of a text that must have problems.
+/// Messages of a text that must have problems.
 fn messages(text: &str) -> String {
     read(text).expect_err("the text has problems").to_string()
 }

@@ -1,4 +1,4 @@
-//! Whatever the text, reading returns.
+//! Tests that reading returns, whatever the text.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Problems of the file stand before all others, in the order of its lines.
+/// Asserts that problems of the file come before all others, in the order of its lines.
 fn assert_in_file_order(result: &Result<Drive, super::Problems>) {
     let Err(problems) = result else { return };
     assert!(!problems.0.is_empty());
@@ -20,19 +20,19 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC*|([a-z_]{1,9}( = |\\.|\n|\\[|\\]|'|\"|[0-9e.-]{1,5}|\\{|\\}|,){0,3}){0,30}") {
+    fn any_text_is_read_or_refused_without_a_panic(text in "\\PC*|([a-z_]{1,9}( = |\\.|\n|\\[|\\]|'|\"|[0-9e.-]{1,5}|\\{|\\}|,){0,3}){0,30}") {
         assert_in_file_order(&Drive::from_toml("t", &text, &[]));
     }
 
     #[test]
-    fn any_text_is_an_override_or_refused(text in "\\PC*|[a-z_.]{0,12}=\\PC{0,12}") {
+    fn any_text_is_an_override_or_refused_without_a_panic(text in "\\PC*|[a-z_.]{0,12}=\\PC{0,12}") {
         if let Ok(given) = Override::parse(&text) {
             assert_in_file_order(&Drive::from_toml("t", "preset = 'nvme'", &[given]));
         }
     }
 
     #[test]
-    fn damaged_drive_files_are_read_or_refused(
+    fn damaged_drive_file_is_read_or_refused_without_a_panic(
         which in 0..shipped::all().len(),
         damages in prop::collection::vec((any::<prop::sample::Index>(), "[\\[\\]{}=.,'\"#\n0-9a-z_-]?"), 1..6),
     ) {
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn any_number_is_taken_or_refused_without_overflow(
+    fn any_number_is_accepted_or_refused_without_overflow(
         key in prop::sample::select(vec![
             "media.read_ns", "dc_express.max_latency_us", "power.package_sleep_us", "media.capacity_mib",
             "nvme.queue_entries", "link.bit_error_rate", "media.bus_bytes_per_ns", "link.lanes",

@@ -3,7 +3,7 @@
 use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
-use crate::closed_form::split::{OVERLAP, Split};
+use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
@@ -21,7 +21,7 @@ const DOORBELL_BYTES: u32 = 4;
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let mut form = Form::of_data(parts, workload, class);
     let capi = &parts.drive.capi;
-    let commands = Split::new(class.bytes, capi.max_transfer_kib).commands;
+    let commands = CommandSplit::new(class.bytes, capi.max_transfer_kib).commands;
     let cores = workload.threads.min(parts.drive.host.cores.into());
     let software = parts.at_clock(capi.fill) + parts.at_clock(capi.command) * u64::from(commands);
     form.demands.add_of_host("cores", f64::from(cores), software, 1.0);
@@ -30,7 +30,7 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let capi = &parts.drive.capi;
-    let split = Split::new(class.bytes, capi.max_transfer_kib);
+    let split = CommandSplit::new(class.bytes, capi.max_transfer_kib);
     let access = access(parts, workload, class, split);
     let ring = parts.at_clock(parts.drive.host.mmio_write);
     let mut ledger = parts.descend(class.direction, class.bytes);
@@ -53,7 +53,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 
 /// Returns the access to the media. Lines leave it one by one, whatever the link's largest payload; a write waits for
 /// it only if it must reach the cells. For a split request, only the time of its shortest command is known.
-fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Access {
+fn access(parts: &Parts, workload: &Workload, class: &Class, split: CommandSplit) -> Access {
     let access = parts.access(workload, class);
     if class.direction == DataDirection::Write && parts.drive.media.acknowledge == Acknowledge::Early {
         return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
@@ -101,7 +101,7 @@ fn host_memory(parts: &Parts, requests: &Packet) -> Span {
 
 /// Charges media, claim, lines, and the status behind them. The lines of a split request follow those of its shortest
 /// command, which may be the first.
-fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
+fn read(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let capi = &parts.drive.capi;
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -123,7 +123,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
 
 /// Charges lines from the host, the memory if the write waits for it, then the status. The lines of a split request
 /// arrive while other commands still request theirs.
-fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
+fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);
     let lines = split.sizes().map(|bytes| on_wire(parts, DataDirection::Write, bytes)).sum();
@@ -143,7 +143,7 @@ fn status(parts: &Parts) -> Packet {
     parts.write(Direction::Up, STATUS_BYTES as u32)
 }
 
-fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
+fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> Option<&'static str> {
     let capi = &parts.drive.capi;
     let requests = Packet { chunk_bytes: LINE_BYTES, ..parts.read(class.bytes) };
     let doubts = [

@@ -36,7 +36,7 @@ use super::roles::roles;
 use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -70,9 +70,9 @@ impl Protocol for Capi {
     }
 
     /// Returns the problem of a transfer larger than the buffer, as a write completes once all of it is in the buffer.
-    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
-        let too_small = Broken::when(
+        let too_small = BrokenCondition::when(
             transfer > buffer,
             &["capi.buffer_kib", "capi.max_transfer_kib"],
             format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),

@@ -35,7 +35,7 @@ use super::roles::roles;
 use crate::config::{Acknowledge, Wait};
 use crate::drive::{Drive, Interface};
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::time::Span;
 use crate::workload::Limits;
@@ -80,20 +80,20 @@ impl Protocol for Cxl {
     }
 
     /// Returns the violated conditions. A core that loads can do nothing else until the line is there.
-    fn broken(&self, drive: &Drive) -> Vec<Broken> {
-        let sleeps = Broken::when(
+    fn broken(&self, drive: &Drive) -> Vec<BrokenCondition> {
+        let sleeps = BrokenCondition::when(
             drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
             &["host.wait", "interface"],
             String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
             String::from("host.wait = \"spin\": a core waits for its loads"),
         );
-        let engine = Broken::when(
+        let engine = BrokenCondition::when(
             drive.interface == Interface::Cxl && drive.dma.is_there(),
             &["dma.descriptor_ns", "dma.from_host_ns", "dma.to_host_ns", "dma.piece_ns", "dma.fetch_ns", "interface"],
             String::from("interface is \"cxl\" with a DMA engine"),
             String::from("no section [dma]: the processor loads and stores"),
         );
-        let stream = Broken::when(
+        let stream = BrokenCondition::when(
             self.prefetch_lines > 0 && u32::from(self.fill_buffers) < config::STREAM_LINES,
             &["cxl.prefetch_lines", "cxl.fill_buffers"],
             format!("cxl.prefetch_lines is {} with cxl.fill_buffers {}", self.prefetch_lines, self.fill_buffers),

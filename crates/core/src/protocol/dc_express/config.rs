@@ -2,7 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -52,9 +52,9 @@ names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => In
 
 impl DcExpress {
     /// Returns the problem that one queue read may fetch more commands than a queue has entries.
-    pub(super) fn broken_fetch(&self) -> Option<Broken> {
+    pub(super) fn broken_fetch(&self) -> Option<BrokenCondition> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
-        Broken::when(
+        BrokenCondition::when(
             u32::from(fetch) > queue,
             &["dc_express.fetch_entries", "dc_express.queue_entries"],
             format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
@@ -63,9 +63,9 @@ impl DcExpress {
     }
 
     /// Returns the problem that more queue reads may be in flight than a queue has entries.
-    pub(super) fn broken_polls(&self) -> Option<Broken> {
+    pub(super) fn broken_polls(&self) -> Option<BrokenCondition> {
         let (polls, queue) = (self.polls_in_flight, self.queue_entries);
-        Broken::when(
+        BrokenCondition::when(
             u32::from(polls) > queue,
             &["dc_express.polls_in_flight", "dc_express.queue_entries"],
             format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),

@@ -4,7 +4,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
-use crate::closed_form::split::{OVERLAP, Split};
+use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Arrivals, Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -43,7 +43,7 @@ fn tags(parts: &Parts, bytes: u32) -> Span {
 /// Returns the demands of a request on all resources. While commands overlap, a queue read brings at best as many
 /// commands as it asks for.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
-    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
+    let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands_written = parts.at_clock(parts.drive.dc_express.command) * u64::from(split.commands);
     let software = tags(parts, class.bytes) * 2 + commands_written;
     let mut demands = Form::shared(parts, workload, class, software, false);
@@ -62,7 +62,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 
 /// Returns the latency of a read.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
+    let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
@@ -88,7 +88,7 @@ fn period(parts: &Parts) -> Span {
 
 /// Charges the data's time from the media to host memory. The data of a large request's last command follows that of
 /// the other commands.
-fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
+fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
     let lead = ledger.cursor().since(fetched);
@@ -114,7 +114,7 @@ fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
 }
 
 /// Returns how exact the latency is, with the reason where it is not.
-fn certainty(parts: &Parts, workload: &Workload, split: Split, access: Access) -> Certainty {
+fn certainty(parts: &Parts, workload: &Workload, split: CommandSplit, access: Access) -> Certainty {
     let config = &parts.drive.dc_express;
     let doubts = [
         (split.is_split(), OVERLAP),

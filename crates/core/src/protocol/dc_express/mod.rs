@@ -30,7 +30,7 @@ use super::nvme;
 use super::roles::roles;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -61,7 +61,7 @@ impl Protocol for DcExpress {
         }
     }
 
-    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         [self.broken_fetch(), self.broken_polls()].into_iter().flatten().collect()
     }
 

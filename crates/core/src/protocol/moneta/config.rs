@@ -2,7 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -61,9 +61,9 @@ names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
 impl Moneta {
     /// Returns the problem of zero copy without the buffer's DMA address in each request, or with a copy in the
     /// software stack.
-    pub(super) fn broken_zero_copy(&self, copy_bytes_per_ns: f64) -> Option<Broken> {
+    pub(super) fn broken_zero_copy(&self, copy_bytes_per_ns: f64) -> Option<BrokenCondition> {
         let words = self.request_words;
-        Broken::when(
+        BrokenCondition::when(
             self.zero_copy && (words == 1 || copy_bytes_per_ns > 0.0),
             &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
             format!(

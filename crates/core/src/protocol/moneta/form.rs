@@ -7,7 +7,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
-use crate::closed_form::split::{OVERLAP, Split};
+use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::Granularity;
 use crate::ledger::Stage;
@@ -29,8 +29,8 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
 }
 
 /// Returns the commands of a request of this size.
-fn split(parts: &Parts, bytes: u32) -> Split {
-    Split::new(bytes, parts.drive.moneta.max_transfer_kib)
+fn split(parts: &Parts, bytes: u32) -> CommandSplit {
+    CommandSplit::new(bytes, parts.drive.moneta.max_transfer_kib)
 }
 
 /// Returns the bytes of the largest piece, which is no larger than a command.

@@ -30,10 +30,10 @@ use config::Moneta;
 
 use super::halves::Protocol;
 use super::roles::roles;
-use crate::config::{Stage, Wait};
+use crate::config::{StackStage, Wait};
 use crate::drive::{Drive, Interface};
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -59,7 +59,7 @@ impl Protocol for Moneta {
         }
     }
 
-    fn broken(&self, drive: &Drive) -> Vec<Broken> {
+    fn broken(&self, drive: &Drive) -> Vec<BrokenCondition> {
         [broken_wait(drive), self.broken_zero_copy(drive.stack.copy_bytes_per_ns)].into_iter().flatten().collect()
     }
 
@@ -71,7 +71,7 @@ impl Protocol for Moneta {
         })
     }
 
-    fn stages(&self, drive: &Drive) -> Vec<Stage> {
+    fn stages(&self, drive: &Drive) -> Vec<StackStage> {
         driver::stages(drive)
     }
 
@@ -82,8 +82,8 @@ impl Protocol for Moneta {
 
 /// Returns the problem of another way to wait than sleeping. The driver learns of completions from its interrupt
 /// handler alone; the size of a request determines whether its thread spins until then.
-fn broken_wait(drive: &Drive) -> Option<Broken> {
-    Broken::when(
+fn broken_wait(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
         drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
         &["host.wait", "interface"],
         String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),

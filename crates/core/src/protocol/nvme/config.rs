@@ -2,7 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::time::Span;
 
 section! {
@@ -55,9 +55,9 @@ const RING_ENTRIES_MAX: u64 = 1 << 25;
 impl Nvme {
     /// Returns the problem that all queues together have too many entries. Queues take memory as far as they are used,
     /// 80 bytes for each entry and 16 for its bookkeeping.
-    pub(super) fn broken_rings(&self) -> Option<Broken> {
+    pub(super) fn broken_rings(&self) -> Option<BrokenCondition> {
         let (pairs, entries) = (self.queue_pairs, self.queue_entries);
-        Broken::when(
+        BrokenCondition::when(
             u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
             &["nvme.queue_pairs", "nvme.queue_entries"],
             format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
@@ -67,9 +67,9 @@ impl Nvme {
 
     /// Returns the problem that a transfer of the largest size has more blocks than a command can count, which is in 16
     /// bits (NVM Command Set Specification 1.0, section 3.2.4).
-    pub(super) fn broken_blocks(&self) -> Option<Broken> {
+    pub(super) fn broken_blocks(&self) -> Option<BrokenCondition> {
         let (transfer, block) = (self.max_transfer_kib, self.block_bytes);
-        Broken::when(
+        BrokenCondition::when(
             transfer * 1024 > block << 16,
             &["nvme.max_transfer_kib", "nvme.block_bytes"],
             format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
@@ -79,7 +79,7 @@ impl Nvme {
 
     /// Returns the problem of interrupt coalescing with only one of threshold and time, without interrupts, or with a
     /// time that is no multiple of 100 us, the unit of the aggregation time.
-    pub(super) fn broken_coalescing(&self) -> Option<Broken> {
+    pub(super) fn broken_coalescing(&self) -> Option<BrokenCondition> {
         let steps = self.coalescing.as_ps().is_multiple_of(Span::from_us(100).as_ps());
         let both = (self.coalescing_entries > 1) != self.coalescing.is_zero();
         let found = format!(
@@ -87,7 +87,7 @@ impl Nvme {
             self.coalescing_entries,
             self.coalescing.as_us()
         );
-        Broken::when(
+        BrokenCondition::when(
             !steps || !both || (self.coalescing_entries > 1 && !self.interrupts),
             &["nvme.coalescing_entries", "nvme.coalescing_us", "nvme.interrupts"],
             found,
@@ -96,9 +96,9 @@ impl Nvme {
     }
 
     /// Returns the problem that one fetch may read more entries than a queue has.
-    pub(super) fn broken_fetch(&self) -> Option<Broken> {
+    pub(super) fn broken_fetch(&self) -> Option<BrokenCondition> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
-        Broken::when(
+        BrokenCondition::when(
             u32::from(fetch) > queue,
             &["nvme.fetch_entries", "nvme.queue_entries"],
             format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),

@@ -4,7 +4,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
-use crate::closed_form::split::{OVERLAP, Split};
+use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -87,7 +87,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
     let mut demands = Form::shared(parts, workload, class, driver, nvme.interrupts);
     parts.demand_posted(&mut demands, workload, register_writes(parts, workload));
-    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
+    let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
     demand_commands(parts, workload, &mut demands, commands);
@@ -129,7 +129,7 @@ fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, b
 
 /// Returns the latency of a request of this class.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
+    let split = CommandSplit::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Driver, register_write(parts));
@@ -156,7 +156,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 
 /// Charges media and list of pages in parallel, then the data. The data of a large request's last command follows that
 /// of the other commands.
-fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
+fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
     let listed = match page_list_bytes(parts, split.each_bytes) {
@@ -179,7 +179,7 @@ fn answers(parts: &Parts, bytes: u32) -> Span {
 }
 
 /// Charges the list of pages, then the data in pieces one after the other, then the media.
-fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
+fn write(parts: &Parts, ledger: &mut Ledger, split: CommandSplit, access: Access) {
     // The last command may be the first to have its list, or need none.
     if page_list_bytes(parts, split.last_bytes) > 0 {
         ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.last_bytes)));
@@ -210,7 +210,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
 }
 
 /// Charges the time from the completion entry in host memory until the driver has completed the request.
-fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: DataDirection, split: Split) {
+fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: DataDirection, split: CommandSplit) {
     if !parts.sleeps() {
         parts.see_since(ledger, submitted);
         return ledger.spend(Stage::Driver, completion_write(parts));
@@ -239,7 +239,13 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
 /// Returns the earliest time at which the driver sees the last entry of a split request, which is in host memory at
 /// `now`. A handler of its own sees it if the entry before it came early enough; otherwise the handler called for the
 /// entry before may see it.
-fn found_among_others(parts: &Parts, now: Time, submitted: Time, direction: DataDirection, split: Split) -> Time {
+fn found_among_others(
+    parts: &Parts,
+    now: Time,
+    submitted: Time,
+    direction: DataDirection,
+    split: CommandSplit,
+) -> Time {
     let handled = parts.handled(now + parts.on_wire(&message(parts)), Some(submitted));
     let data = |bytes| match direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
@@ -261,7 +267,7 @@ fn found_among_others(parts: &Parts, now: Time, submitted: Time, direction: Data
 }
 
 /// Returns the reason, if there is one, why the latency is only a lower bound.
-fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
+fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> Option<&'static str> {
     let read_ahead = class.direction == DataDirection::Write && class.bytes > PAYLOAD_READ_BYTES;
     let data_bytes = if class.direction == DataDirection::Read { split.each_bytes } else { ENTRY_BYTES };
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));

@@ -33,7 +33,7 @@ use super::halves::{Attachment, Protocol};
 use super::roles::roles;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::BrokenCondition;
 use crate::request::Op;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -65,7 +65,7 @@ impl Protocol for Nvme {
         }
     }
 
-    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
         [self.broken_rings(), self.broken_blocks(), self.broken_fetch(), self.broken_coalescing()]
             .into_iter()
             .flatten()

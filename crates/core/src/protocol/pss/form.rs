@@ -9,7 +9,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
-use crate::closed_form::split::{OVERLAP, Split};
+use crate::closed_form::split::{CommandSplit, OVERLAP};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::{Acknowledge, Granularity, Wait};
 use crate::ledger::Stage;
@@ -32,8 +32,8 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-fn split(parts: &Parts, class: &Class) -> Split {
-    Split::new(class.bytes, parts.drive.pss.max_transfer_kib)
+fn split(parts: &Parts, class: &Class) -> CommandSplit {
+    CommandSplit::new(class.bytes, parts.drive.pss.max_transfer_kib)
 }
 
 fn record(parts: &Parts) -> Packet {

@@ -3,7 +3,7 @@
 //! The explorer's page draws in the same colours (`stageColours` in `crates/wasm/page/plot.js`).
 
 use crate::ledger::Stage;
-use crate::ledger::stage::{LatencyCause, Part};
+use crate::ledger::stage::{LatencyCause, SystemPart};
 
 /// Degrees by which stages of the software stack stand apart from those of the host.
 const STACK_TURN: i32 = -20;
@@ -12,14 +12,14 @@ const STACK_TURN: i32 = -20;
 pub fn of_stage(name: &str) -> String {
     let mut fixed = Stage::fixed();
     let Some(place) = fixed.position(|(known, _)| known == name) else {
-        return shade(hue(Part::Host) + STACK_TURN, sum(name));
+        return shade(hue(SystemPart::Host) + STACK_TURN, sum(name));
     };
-    let part = Stage::fixed().nth(place).map_or(Part::Host, |(_, part)| part);
+    let part = Stage::fixed().nth(place).map_or(SystemPart::Host, |(_, part)| part);
     of_part(part, Stage::fixed().take(place).filter(|(_, other)| *other == part).count())
 }
 
 /// A colour of a part; neighbours differ.
-pub fn of_part(part: Part, place: usize) -> String {
+pub fn of_part(part: SystemPart, place: usize) -> String {
     shade(hue(part), place)
 }
 
@@ -27,26 +27,26 @@ pub fn of_part(part: Part, place: usize) -> String {
 pub fn of_cause(cause: LatencyCause) -> String {
     let (part, place) = match cause {
         LatencyCause::Queueing => return String::from("#c3c6ca"),
-        LatencyCause::CommandFetch => (Part::Link, 1),
-        LatencyCause::Firmware => (Part::Device, 0),
-        LatencyCause::IncompleteTags => (Part::Host, 4),
-        LatencyCause::Memory => (Part::Media, 1),
-        LatencyCause::DataTransfer => (Part::Link, 2),
-        LatencyCause::Completion => (Part::Link, 4),
-        LatencyCause::WakeUp => (Part::Host, 2),
-        LatencyCause::Copy => (Part::Host, 1),
-        LatencyCause::Software => (Part::Host, 0),
+        LatencyCause::CommandFetch => (SystemPart::Link, 1),
+        LatencyCause::Firmware => (SystemPart::Device, 0),
+        LatencyCause::IncompleteTags => (SystemPart::Host, 4),
+        LatencyCause::Memory => (SystemPart::Media, 1),
+        LatencyCause::DataTransfer => (SystemPart::Link, 2),
+        LatencyCause::Completion => (SystemPart::Link, 4),
+        LatencyCause::WakeUp => (SystemPart::Host, 2),
+        LatencyCause::Copy => (SystemPart::Host, 1),
+        LatencyCause::Software => (SystemPart::Host, 0),
     };
     of_part(part, place)
 }
 
 /// Degrees of the colour wheel.
-fn hue(part: Part) -> i32 {
+fn hue(part: SystemPart) -> i32 {
     match part {
-        Part::Host => 212,
-        Part::Link => 28,
-        Part::Device => 282,
-        Part::Media => 145,
+        SystemPart::Host => 212,
+        SystemPart::Link => 28,
+        SystemPart::Device => 282,
+        SystemPart::Media => 145,
     }
 }
 

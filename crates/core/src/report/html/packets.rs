@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{colour, escape};
-use crate::ledger::stage::Part;
+use crate::ledger::stage::SystemPart;
 use crate::ledger::{Record, Step, Trace};
 
 const WIDTH: f64 = 860.0;
@@ -61,9 +61,9 @@ fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
     let _ = writeln!(drawing, "<text x=\"62\" y=\"{base}\" text-anchor=\"end\">{from_ns:.1}</text>");
     let name = escape(&shortened(record.step.name()));
     let step = match &record.step {
-        Step::Host(_) => activity(Part::Host, &format!("{name} ({long_ns:.1})"), top),
-        Step::Device(_) => activity(Part::Device, &format!("{name} ({long_ns:.1})"), top),
-        Step::Media(_) => activity(Part::Media, &format!("{name} ({long_ns:.1})"), top),
+        Step::Host(_) => activity(SystemPart::Host, &format!("{name} ({long_ns:.1})"), top),
+        Step::Device(_) => activity(SystemPart::Device, &format!("{name} ({long_ns:.1})"), top),
+        Step::Media(_) => activity(SystemPart::Media, &format!("{name} ({long_ns:.1})"), top),
         Step::Up { packets, wire_bytes, .. } => {
             arrow(record, (DEVICE, HOST), &told(&name, *packets, *wire_bytes, long_ns), top)
         }
@@ -81,9 +81,9 @@ fn told(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> String {
 }
 
 /// A bar at the rail of host or device, and what is done there.
-fn activity(part: Part, told: &str, top: f64) -> String {
+fn activity(part: SystemPart, told: &str, top: f64) -> String {
     let (edge, at, anchor) = match part {
-        Part::Host => (HOST - 5.0, HOST - 13.0, "end"),
+        SystemPart::Host => (HOST - 5.0, HOST - 13.0, "end"),
         _ => (DEVICE, DEVICE + 13.0, "start"),
     };
     format!(

@@ -9,7 +9,7 @@ use super::lines::{Line, lines};
 use super::page::side_by_side;
 use super::{colour, document, escape, packets, plot, section, table};
 use crate::engine::timeline::Window;
-use crate::ledger::stage::Part;
+use crate::ledger::stage::SystemPart;
 use crate::ledger::{DirectionOutcome, Outcome, Trace};
 
 /// What a page tells of a run.
@@ -167,7 +167,7 @@ fn link(outcome: &Outcome) -> String {
                 name: kind.to_string(),
                 share: busy * *bytes as f64 / wire.bytes().max(1) as f64,
                 figure: units::quantity(*bytes as f64, "B"),
-                colour: colour::of_part(Part::Link, place),
+                colour: colour::of_part(SystemPart::Link, place),
             })
             .collect();
         format!("<h3>{name}: busy {} of the time</h3>\n{}", units::percent(busy), stacked_bar(&segments))

@@ -1,15 +1,15 @@
 //! Whether a job's way into the host's software exists, and what it says of it changes anything.
 
 use super::{Finding, Limits, when};
-use crate::config::engine::{Engine, polls};
+use crate::config::engine::{IoEngine, polls};
 use crate::workload::{Batch, Job};
 
 /// The ways into the software of a drive's host, where jobs choose among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaysIn {
-    /// The engine of jobs that name none, and for each of [`Engine::ALL`] whether the stack knows it.
-    pub default: Engine,
-    pub known: [bool; Engine::ALL.len()],
+    /// The engine of jobs that name none, and for each of [`IoEngine::ALL`] whether the stack knows it.
+    pub default: IoEngine,
+    pub known: [bool; IoEngine::ALL.len()],
     /// Whether completions can interrupt.
     pub has_interrupts: bool,
     /// Processors of the host.
@@ -23,13 +23,13 @@ const LEAVE_OUT: &str =
 
 impl WaysIn {
     /// The engine of a job, if the stack knows it.
-    pub fn engine(&self, job: &Job) -> Option<Engine> {
+    pub fn engine(&self, job: &Job) -> Option<IoEngine> {
         let Some(name) = &job.way.engine else { return Some(self.default) };
-        Engine::of_fio(name).filter(|engine| self.known[*engine as usize])
+        IoEngine::of_fio(name).filter(|engine| self.known[*engine as usize])
     }
 
     fn names(&self) -> String {
-        let known = Engine::ALL.iter().filter(|engine| self.known[**engine as usize]);
+        let known = IoEngine::ALL.iter().filter(|engine| self.known[**engine as usize]);
         known.map(|engine| engine.name()).collect::<Vec<_>>().join(", ")
     }
 
@@ -44,11 +44,11 @@ pub(super) fn engine(job: &Job, limits: &Limits) -> Option<Finding> {
     if ways.engine(job).is_none() {
         return Some(("ioengine", format!("ioengine={name}, which the stack does not know"), ways.names()));
     }
-    if ways.has_files && ways.engine(job) == Some(Engine::IoUringCmd) {
+    if ways.has_files && ways.engine(job) == Some(IoEngine::IoUringCmd) {
         let found = format!("ioengine={name} with a file system, which passthrough does not reach");
         return Some(("ioengine", found, String::from("ioengine=io_uring, or stack.filesystem = \"raw\"")));
     }
-    let waits = ways.engine(job) == Some(Engine::Sync) && job.iodepth > 1;
+    let waits = ways.engine(job) == Some(IoEngine::Sync) && job.iodepth > 1;
     when(waits, "iodepth", format!("iodepth={} with ioengine={name}, which waits for each request", job.iodepth), "1")
 }
 
@@ -59,10 +59,10 @@ pub(super) fn switches(job: &Job, limits: &Limits) -> Option<Finding> {
         return Some((name, format!("{name} with software that is alike for all engines"), LEAVE_OUT.into()));
     };
     let engine = ways.engine(job)?;
-    if engine == Engine::Sync && job.way.switches.hipri && job.way.engine.as_deref() != Some("pvsync2") {
+    if engine == IoEngine::Sync && job.way.switches.hipri && job.way.engine.as_deref() != Some("pvsync2") {
         return Some(("hipri", String::from("hipri with reads that cannot ask for it"), "ioengine=pvsync2".into()));
     }
-    let rings_only = |name: &&(&str, bool)| name.1 && !(name.0 == "hipri" && engine == Engine::Sync);
+    let rings_only = |name: &&(&str, bool)| name.1 && !(name.0 == "hipri" && engine == IoEngine::Sync);
     let (name, _) = job.way.switches.named().into_iter().find(|named| rings_only(&named))?;
     if !engine.has_rings() {
         let found = format!("{name} with ioengine={}", engine.name());

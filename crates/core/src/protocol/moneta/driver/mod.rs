@@ -51,30 +51,33 @@ pub struct Driver {
 
 /// Returns the driver's stages of the software stack: processor time, and locks and cache lines for which processors
 /// contend.
-pub fn stages(drive: &Drive) -> Vec<config::Stage> {
+pub fn stages(drive: &Drive) -> Vec<config::StackStage> {
     let moneta = &drive.moneta;
-    let issue = config::Stage {
+    let issue = config::StackStage {
         name: String::from("issue"),
         submit: drive.host.mmio_write * u64::from(moneta.request_words),
         // The words of one request must not mix with those of another.
         lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
-        ..config::Stage::default()
+        ..config::StackStage::default()
     };
-    let pin = config::Stage { name: String::from("pin"), submit: moneta.pin, ..config::Stage::default() };
+    let pin = config::StackStage { name: String::from("pin"), submit: moneta.pin, ..config::StackStage::default() };
     [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
 }
 
 /// Returns the stage that takes a tag at submission and releases it at completion.
-fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage {
+fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::StackStage {
     let name = String::from("tags");
     // Lines: the word with the free tags, unless a processor keeps to its own tags, and the records that come with a
     // tag.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
-        TagPool::LockFree => {
-            config::Stage { name, submit_lines: lines, complete_lines: lines.min(1), ..config::Stage::default() }
-        }
-        TagPool::Locked => config::Stage {
+        TagPool::LockFree => config::StackStage {
+            name,
+            submit_lines: lines,
+            complete_lines: lines.min(1),
+            ..config::StackStage::default()
+        },
+        TagPool::Locked => config::StackStage {
             name,
             submit: moneta.records / 2 + moneta.lock,
             submit_held: moneta.lock,
@@ -83,7 +86,7 @@ fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage
             lock: String::from(LOCK),
             submit_lines: lines,
             complete_lines: lines.min(1),
-            ..config::Stage::default()
+            ..config::StackStage::default()
         },
     }
 }
