@@ -5,7 +5,7 @@
 //! experiments sweep what, never on a result, so a plan can be checked before anything runs.
 
 use super::expression::{Expression, Function, Operator};
-use super::plan::Experiment;
+use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
 
 /// Share of the largest value at which a series counts as saturated.
@@ -48,7 +48,7 @@ impl Value {
 /// Operands of the wrong kind, series over different points, or a point that is not swept.
 pub(super) fn evaluate(
     expression: &Expression,
-    experiments: &[Experiment],
+    experiments: &[PlanExperiment],
     read: &impl Fn(usize, &Quantity) -> f64,
 ) -> Result<Value, String> {
     let value_of = |inner: &Expression| evaluate(inner, experiments, read);
@@ -68,7 +68,7 @@ pub(super) fn evaluate(
     }
 }
 
-fn measured(experiment: &Experiment, quantity: &Quantity, read: &impl Fn(usize, &Quantity) -> f64) -> Value {
+fn measured(experiment: &PlanExperiment, quantity: &Quantity, read: &impl Fn(usize, &Quantity) -> f64) -> Value {
     let values: Vec<f64> = experiment.runs.iter().map(|run| read(*run, quantity)).collect();
     match &experiment.swept {
         Some(points) => Value::Series { points: points.clone(), values },
@@ -76,7 +76,7 @@ fn measured(experiment: &Experiment, quantity: &Quantity, read: &impl Fn(usize, 
     }
 }
 
-fn swept(experiment: &Experiment) -> Result<Value, String> {
+fn swept(experiment: &PlanExperiment) -> Result<Value, String> {
     let points = experiment.swept.clone();
     let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
     Ok(Value::Series { values: points.clone(), points })
@@ -247,8 +247,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// `flat` has one run; `line` and `curve` sweep 1, 2, 4 and `other` sweeps 1, 2.
-    fn experiments() -> Vec<Experiment> {
-        let sweep = |name: &str, runs: Vec<usize>, points: Option<Vec<f64>>| Experiment {
+    fn experiments() -> Vec<PlanExperiment> {
+        let sweep = |name: &str, runs: Vec<usize>, points: Option<Vec<f64>>| PlanExperiment {
             name: String::from(name),
             runs,
             swept: points,

@@ -10,16 +10,9 @@
 //! [`parse`] resolves every name, so an [`Expression`] names only what exists.
 
 use super::lexer::{Token, tokens};
-use super::plan::Experiment;
+use super::mistake::Mistake;
+use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
-use crate::spelling;
-
-/// What is wrong with an expression, in the two halves of a [`crate::problem::Problem`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
-    pub found: String,
-    pub allowed: String,
-}
 
 /// A parsed expression.
 #[derive(Clone, Debug)]
@@ -169,7 +162,7 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
 ///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
-pub(super) fn parse(text: &str, experiments: &[Experiment]) -> Result<Expression, Vec<Mistake>> {
+pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expression, Vec<Mistake>> {
     let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
     let mut parser = Parser { tokens: &tokens, at: 0, experiments, faults: Vec::new() };
     match parser.whole() {
@@ -186,7 +179,7 @@ pub(super) fn parse(text: &str, experiments: &[Experiment]) -> Result<Expression
 struct Parser<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
-    experiments: &'a [Experiment],
+    experiments: &'a [PlanExperiment],
     /// Unknown names, which do not stop the parse.
     faults: Vec<Mistake>,
 }
@@ -333,19 +326,6 @@ impl<'a> Parser<'a> {
 fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Mistake {
     let found = token.map_or(String::from("the expression ends early"), |token| format!("unexpected `{token}`"));
     Mistake::new(found, allowed)
-}
-
-impl Mistake {
-    pub(super) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Mistake {
-        Mistake { found: found.into(), allowed: allowed.into() }
-    }
-
-    /// A name that is not among `known`; the most similar one comes first.
-    pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
-        let known = spelling::most_alike_first(name, known);
-        let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
-        Mistake::new(format!("unknown {what} `{name}`{meant}"), known.join(", "))
-    }
 }
 
 impl Expression {

@@ -1,8 +1,9 @@
 //! Figures of a paper, drawn from the runs of its plan: curves of expressions, or the stages of an experiment.
 
 use super::evaluate::{Value, evaluate};
-use super::expression::Mistake;
-use super::plan::{Experiment, PlanFigure};
+use super::mistake::Mistake;
+use super::plan::PlanFigure;
+use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
 use super::{Facts, Reproduction};
 use crate::ledger::{DirectionOutcome, Outcome};
@@ -123,7 +124,7 @@ impl Reproduction {
 }
 
 /// The mean time in each stage that any of the runs has, in ns.
-fn stages(experiment: &Experiment, outcomes: &[&Outcome]) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
+fn stages(experiment: &PlanExperiment, outcomes: &[&Outcome]) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
     let of_runs: Vec<Vec<(String, f64)>> = experiment.runs.iter().map(|run| means_ns(outcomes[*run])).collect();
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in of_runs.iter().flatten() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::expression::Mistake;
+use super::mistake::Mistake;
 
 /// Longest expression. It bounds the depth of the parser's and evaluator's recursion.
 const TOKENS_MAX: usize = 256;

@@ -17,8 +17,10 @@ pub mod experiment;
 mod expression;
 mod figure;
 mod lexer;
+mod mistake;
 pub mod papers;
 mod plan;
+mod plan_experiment;
 mod printed;
 mod quantity;
 #[cfg(test)]
@@ -37,7 +39,8 @@ use crate::problem::{Problem, Problems};
 use dependence::Leaning;
 use evaluate::{Value, evaluate};
 use expected::Expected;
-use expression::{Expression, Mistake};
+use expression::Expression;
+use mistake::Mistake;
 use plan::{Plan, PlanRow};
 use quantity::Quantity;
 

@@ -34,7 +34,9 @@
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
 //! option as `job.OPTION`, or one of `phaselink dma` as `transfers.OPTION`.
 
-use super::expression::{Expression, Mistake, parse};
+use super::expression::{Expression, parse};
+use super::mistake::Mistake;
+use super::plan_experiment::PlanExperiment;
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
 use crate::results::current_name;
@@ -56,16 +58,6 @@ pub struct RunSpec {
     /// What is asked in place of jobs: transfers between a device and host memory ([`crate::dma`]).
     pub transfers: Option<Vec<(String, String)>>,
     pub seed: u64,
-}
-
-/// A named experiment: one run, or one for each swept value.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Experiment {
-    pub name: String,
-    /// Places in [`Plan::runs`]; never empty.
-    pub runs: Vec<usize>,
-    /// Swept values, if it sweeps; as many as runs.
-    pub swept: Option<Vec<f64>>,
 }
 
 /// How the simulated value of one published result is obtained.
@@ -101,7 +93,7 @@ pub(super) struct Plan {
     pub runs: Vec<RunSpec>,
     /// For each run the experiment that asks for it first.
     pub places: Vec<Place>,
-    pub experiments: Vec<Experiment>,
+    pub experiments: Vec<PlanExperiment>,
     pub rows: Vec<PlanRow>,
     pub figures: Vec<PlanFigure>,
     /// Quantities that have another name by now.
@@ -173,7 +165,7 @@ impl PlanReader<'_> {
         };
         let runs = specs.into_iter().map(|spec| self.plan.place_of(spec, place)).collect();
         let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());
-        self.plan.experiments.push(Experiment { name, runs, swept });
+        self.plan.experiments.push(PlanExperiment { name, runs, swept });
     }
 
     fn name(&mut self, place: &Place, table: &Table) -> String {

@@ -10,7 +10,7 @@
 //! | `key.media.read_ns` | a parameter of the run's description, overrides applied; true is 1 |
 
 use super::Facts;
-use super::expression::Mistake;
+use super::mistake::Mistake;
 use crate::ledger::stage::FIXED_NAMES;
 use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};

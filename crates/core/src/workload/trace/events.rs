@@ -1,7 +1,8 @@
 //! The events of one file, in its own order.
 
 use super::file::{File, Pieces};
-use super::format::{ALLOWED, Format, Reader, detect};
+use super::format::{ALLOWED, Format};
+use super::reader::{RecordReader, detect};
 use super::record::{Asked, Device, Record, What, Wrong, wrong};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
@@ -102,7 +103,7 @@ impl Devices {
 pub(super) struct Events {
     file: String,
     pub format: Format,
-    reader: Reader,
+    reader: RecordReader,
     pieces: Pieces,
     /// What has been read and not yet looked at starts at `at`.
     buffer: Vec<u8>,
@@ -131,7 +132,7 @@ impl Events {
             let found = if is_empty { "the trace is empty" } else { "a trace of unknown format" };
             return Err(Problem::new(&file.name, None, found, ALLOWED));
         };
-        let reader = Reader::new(format, &buffer).map_err(|wrong| {
+        let reader = RecordReader::new(format, &buffer).map_err(|wrong| {
             let (found, allowed) = wrong.into_parts();
             Problem::new(&file.name, None, found, allowed)
         })?;

@@ -12,7 +12,7 @@
 
 use super::format::Format;
 use super::record::{Asked, Device, Record, What, Wrong, number, wrong};
-use super::requests::TraceIo;
+use super::trace_io::TraceIo;
 use crate::request::Op;
 
 const HEAD_2: &str = "fio version 2 iolog";
@@ -24,7 +24,7 @@ const DEVICE: &str = "phaselink";
 
 /// Reads one line after another.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct IologReader {
     has_times: bool,
     /// Sum of the waits so far, in microseconds.
     waited: u64,
@@ -38,9 +38,9 @@ pub(super) fn detect(first_line: &str) -> Option<Format> {
     }
 }
 
-impl Reader {
-    pub(super) fn new(has_times: bool) -> Reader {
-        Reader { has_times, waited: 0 }
+impl IologReader {
+    pub(super) fn new(has_times: bool) -> IologReader {
+        IologReader { has_times, waited: 0 }
     }
 
     pub(super) fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {

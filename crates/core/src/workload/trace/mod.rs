@@ -22,21 +22,24 @@ mod info;
 pub mod iolog;
 mod merged;
 mod msr;
+mod reader;
 mod record;
 mod requests;
 mod scan;
 mod summary;
 mod systor;
 mod tencent;
+mod trace_io;
 mod vscsi;
 
 pub use file::{File, Pieces};
 pub use format::Format;
 pub use info::{BLOCK_BYTES, Footprint, Info, QueueDepth, info};
 pub use iolog::to_iolog;
-pub use requests::{Iter, Requests, TraceIo};
+pub use requests::{Iter, Requests};
 pub use scan::{Selection, Wanted};
 pub use summary::Summary;
+pub use trace_io::TraceIo;
 
 use crate::problem::Problems;
 

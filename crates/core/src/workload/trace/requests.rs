@@ -4,8 +4,8 @@ use super::events::{Step, Thing};
 use super::file::File;
 use super::format::Format;
 use super::merged::{Merged, Sorted};
-use super::scan::Chosen;
 use super::summary::Summary;
+use super::trace_io::TraceIo;
 use crate::problem::Problem;
 use crate::request::Io;
 use crate::time::Time;
@@ -13,11 +13,13 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// One request of a trace with its arrival, counted from the start of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceIo {
-    pub at: Time,
-    pub io: Io,
+/// Step of a request that counts as its arrival in a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArrivalStep {
+    /// The application asked for it (queueing).
+    Asked,
+    /// The driver got it; counts in traces without queueing steps.
+    Issued,
 }
 
 /// The requests of a trace in order of arrival, the first at zero. Copies share what there is of them.
@@ -42,7 +44,7 @@ pub(super) struct Files {
     pub files: Vec<File>,
     pub format: Format,
     pub device: String,
-    pub chosen: Chosen,
+    pub chosen: ArrivalStep,
     /// The first arrival, in units of the format, and the unit in picoseconds.
     pub first: u64,
     pub unit_ps: u64,
@@ -223,8 +225,8 @@ impl Files {
         while let Some(event) = merged.next() {
             let event = event?;
             let thing = match (event.step, self.chosen) {
-                (Step::Asked(thing), Chosen::Asked) => thing,
-                (Step::Issued(thing), Chosen::Issued) => thing.map_err(|problem| *problem)?,
+                (Step::Asked(thing), ArrivalStep::Asked) => thing,
+                (Step::Issued(thing), ArrivalStep::Issued) => thing.map_err(|problem| *problem)?,
                 _ => continue,
             };
             let Thing::Data { io, .. } = thing else { continue };

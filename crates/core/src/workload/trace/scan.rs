@@ -5,8 +5,9 @@ use super::events::{Event, Step, Thing};
 use super::file::File;
 use super::format::Format;
 use super::merged::{Disorder, Merged};
-use super::requests::{Files, Requests, TraceIo};
+use super::requests::{ArrivalStep, Files, Requests};
 use super::summary::Summary;
+use super::trace_io::TraceIo;
 use crate::problem::{Problem, Problems};
 use crate::request::Io;
 use crate::time::Time;
@@ -44,13 +45,6 @@ impl Wanted {
     }
 }
 
-/// Which step stands for a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chosen {
-    Asked,
-    Issued,
-}
-
 /// Reads a trace, of several files if there is one for each processor. `kept_max` requests are kept in memory.
 pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
     let mut merged = Merged::open(files, selection.format)?;
@@ -82,7 +76,7 @@ struct Scan<'a> {
     wanted: Option<&'a str>,
     kept_max: usize,
     /// Which steps count; issues do until something is asked.
-    chosen: Option<Chosen>,
+    chosen: Option<ArrivalStep>,
     part: Part,
     problems: Vec<Problem>,
     problems_more: usize,
@@ -124,17 +118,17 @@ impl Scan<'_> {
     fn event(&mut self, event: Event, names: &[String]) {
         let thing = match event.step {
             Step::Completed => return,
-            Step::Issued(_) if self.chosen == Some(Chosen::Asked) => return,
+            Step::Issued(_) if self.chosen == Some(ArrivalStep::Asked) => return,
             Step::Issued(Err(problem)) => {
-                self.chosen = Some(Chosen::Issued);
+                self.chosen = Some(ArrivalStep::Issued);
                 return self.part.problems.push(*problem);
             }
             Step::Issued(Ok(thing)) => {
-                self.chosen = Some(Chosen::Issued);
+                self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
             Step::Asked(thing) => {
-                if self.chosen.replace(Chosen::Asked) == Some(Chosen::Issued) {
+                if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
                     self.part = Part::default();
                 }
                 thing
@@ -198,7 +192,7 @@ impl Scan<'_> {
         }
         let device = part.device.and_then(|place| names.get(place)).cloned().unwrap_or_default();
         let left_out = part.left_out.clone().into_iter().collect();
-        let chosen = chosen.unwrap_or(Chosen::Asked);
+        let chosen = chosen.unwrap_or(ArrivalStep::Asked);
         let requests = part.requests(files, format, &device, chosen);
         Ok(Trace { format, device, requests, left_out })
     }
@@ -257,7 +251,7 @@ impl Part {
         if shown.is_empty() { String::from("none: it has no reads or writes") } else { shown.join(", ") + &more }
     }
 
-    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: Chosen) -> Requests {
+    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: ArrivalStep) -> Requests {
         let (first, unit_ps) = (self.first, format.unit().as_ps());
         let arrival = |at: u64| Time::from_ps((at - first) * unit_ps);
         if let Some(mut kept) = self.kept {

@@ -10,7 +10,8 @@ use super::events::{Event, Step, Thing};
 use super::file::File;
 use super::format::Format;
 use super::merged::Merged;
-use super::scan::{Chosen, Selection};
+use super::requests::ArrivalStep;
+use super::scan::Selection;
 use super::summary::Summary;
 use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
@@ -105,7 +106,7 @@ pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
 struct Gathered {
     wanted: Option<String>,
     unit: Span,
-    chosen: Option<Chosen>,
+    chosen: Option<ArrivalStep>,
     /// Whether the device at each place counts.
     counts: Vec<bool>,
     sums: Sums,
@@ -166,8 +167,8 @@ impl Gathered {
                 return;
             }
             Step::Issued(Err(problem)) => {
-                if self.chosen != Some(Chosen::Asked) {
-                    self.chosen = Some(Chosen::Issued);
+                if self.chosen != Some(ArrivalStep::Asked) {
+                    self.chosen = Some(ArrivalStep::Issued);
                     self.sums.problems.push(*problem);
                     self.sums.problems.truncate(PROBLEMS_SHOWN);
                 }
@@ -177,14 +178,14 @@ impl Gathered {
                 if is_counted {
                     self.depth.issued(at);
                 }
-                if self.chosen == Some(Chosen::Asked) {
+                if self.chosen == Some(ArrivalStep::Asked) {
                     return;
                 }
-                self.chosen = Some(Chosen::Issued);
+                self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
             Step::Asked(thing) => {
-                if self.chosen.replace(Chosen::Asked) == Some(Chosen::Issued) {
+                if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
                     self.sums = Sums::default();
                 }
                 thing

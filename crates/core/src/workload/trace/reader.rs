@@ -1,0 +1,110 @@
+//! Readers of all formats behind one type, and detection of a file's format by its content.
+
+use super::format::Format;
+use super::record::{Record, Wrong, wrong};
+use super::{alibaba, blkparse, blktrace, iolog, msr, systor, tencent, vscsi};
+
+/// The reader of one format.
+#[derive(Debug)]
+pub(super) enum RecordReader {
+    Blkparse,
+    Blktrace(blktrace::Order),
+    Iolog(iolog::IologReader),
+    Msr,
+    Alibaba,
+    Tencent,
+    Systor,
+    Vscsi(vscsi::Layout),
+}
+
+/// Whether a line is one of a format.
+type Matches = fn(&str) -> bool;
+
+/// The format by the first bytes of a file; of a text it is the first line that says something which tells.
+pub(super) fn detect(start: &[u8]) -> Option<Format> {
+    if blktrace::detect(start).is_some() {
+        return Some(Format::Blktrace);
+    }
+    if vscsi::detect(start).is_some() {
+        return Some(Format::Vscsi);
+    }
+    let first = first_line(start)?;
+    if let Some(format) = iolog::detect(first) {
+        return Some(format);
+    }
+    let texts: [(Matches, Format); 5] = [
+        (blkparse::is_event, Format::Blkparse),
+        (msr::matches, Format::MsrCambridge),
+        (alibaba::matches, Format::Alibaba),
+        (tencent::matches, Format::Tencent),
+        (systor::matches, Format::Systor),
+    ];
+    texts.into_iter().find(|(matches, _)| matches(first)).map(|(_, format)| format)
+}
+
+fn first_line(start: &[u8]) -> Option<&str> {
+    let lines = start.split(|byte| *byte == b'\n').map(|line| std::str::from_utf8(line).unwrap_or_default().trim());
+    lines.into_iter().find(|line| !line.is_empty() && !blkparse::is_notice(line))
+}
+
+impl RecordReader {
+    /// The reader of a format for a file that starts with these bytes.
+    ///
+    /// # Errors
+    /// If no such file starts so; of a text, its lines will tell.
+    pub(super) fn new(format: Format, start: &[u8]) -> Result<RecordReader, Wrong> {
+        Ok(match format {
+            Format::Blkparse => RecordReader::Blkparse,
+            Format::Blktrace => match blktrace::detect(start) {
+                Some(order) => RecordReader::Blktrace(order),
+                None => return wrong("no record of blktrace at the start", "files of blktrace"),
+            },
+            Format::FioIolog2 => RecordReader::Iolog(iolog::IologReader::new(false)),
+            Format::FioIolog3 => RecordReader::Iolog(iolog::IologReader::new(true)),
+            Format::MsrCambridge => RecordReader::Msr,
+            Format::Alibaba => RecordReader::Alibaba,
+            Format::Tencent => RecordReader::Tencent,
+            Format::Systor => RecordReader::Systor,
+            Format::Vscsi => match vscsi::detect(start) {
+                Some(layout) => RecordReader::Vscsi(layout),
+                None => return wrong("no vscsi records at the start", "records of version 1 or 2"),
+            },
+        })
+    }
+
+    /// Length of the binary record that starts here; none as long as that cannot be told, or of a text.
+    pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+        match self {
+            RecordReader::Blktrace(order) => order.length(bytes),
+            RecordReader::Vscsi(layout) => Ok(Some(layout.record_bytes)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether files are records of bytes and not lines of text.
+    pub(super) fn is_binary(&self) -> bool {
+        matches!(self, RecordReader::Blktrace(_) | RecordReader::Vscsi(_))
+    }
+
+    /// Reads one binary record.
+    pub(super) fn record(&self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+        match self {
+            RecordReader::Blktrace(order) => order.read(record),
+            RecordReader::Vscsi(layout) => layout.read(record),
+            _ => Ok(Record::Other),
+        }
+    }
+
+    /// Reads one line.
+    pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+        match self {
+            RecordReader::Blkparse => blkparse::read(line),
+            RecordReader::Iolog(reader) => reader.read(line),
+            RecordReader::Msr => msr::read(line),
+            RecordReader::Alibaba => alibaba::read(line),
+            RecordReader::Tencent => tencent::read(line),
+            RecordReader::Systor => systor::read(line),
+            RecordReader::Blktrace(_) | RecordReader::Vscsi(_) => Ok(Record::Other),
+        }
+    }
+}
