@@ -3,7 +3,7 @@
 use crate::common;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Effort, Fit, FitFinding, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
+use phaselink_core::fit::{self, Effort, Fit, FitFinding, FitTask, FitTrial, MODEL_ERROR_DEFAULT, TrialFigures};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;
