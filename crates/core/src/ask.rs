@@ -11,8 +11,8 @@ use crate::problem::{Problem, Problems, all};
 use crate::report;
 use crate::results::documents::value;
 use crate::stream::RequestStream;
-use crate::workload::trace::Wanted;
-use crate::workload::{Job, Trace, Written, fio, with_defaults};
+use crate::workload::trace::NamedTrace;
+use crate::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -128,10 +128,10 @@ impl DriveWords {
 /// The one job that options describe, on a drive.
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    Written::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
+    UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
 }
 
-fn no_traces(wanted: &Wanted) -> Result<Trace, Problems> {
+fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
     Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 

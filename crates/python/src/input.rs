@@ -4,8 +4,8 @@ use std::fs;
 
 use phaselink_core::drive_file::Override;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::trace::{self, File, Wanted};
-use phaselink_core::workload::{Trace, Written, fio, has_end, with_defaults};
+use phaselink_core::workload::trace::{self, File, NamedTrace};
+use phaselink_core::workload::{Trace, UnresolvedJobs, fio, has_end, with_defaults};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -49,7 +49,7 @@ pub(crate) fn text(path: &str) -> Result<String, Problem> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub(crate) fn trace(wanted: &Wanted) -> Result<Trace, Problems> {
+pub(crate) fn trace(wanted: &NamedTrace) -> Result<Trace, Problems> {
     let path = &wanted.path;
     let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
     trace::read(&[File::at_hand(path, &bytes)], &wanted.selection)
@@ -64,7 +64,7 @@ pub(crate) type Options = Vec<(String, String)>;
 pub struct Jobs {
     /// Options of the one job; empty if there are files.
     pub options: Options,
-    pub files: Option<Written>,
+    pub files: Option<UnresolvedJobs>,
 }
 
 #[pymethods]
@@ -74,7 +74,7 @@ impl Jobs {
     fn new(py: Python<'_>, options: Options, files: Vec<(String, String)>) -> PyResult<Jobs> {
         let parse = || {
             let parsed = all(files.iter().map(|(name, text)| fio::parse(name, text)))?;
-            Written::new(parsed, trace)
+            UnresolvedJobs::new(parsed, trace)
         };
         let written = (!files.is_empty()).then(parse).transpose().map_err(|problems| error(py, &problems))?;
         Ok(Jobs { options, files: written })
@@ -91,19 +91,19 @@ impl Jobs {
     ///
     /// # Errors
     /// Everything that is wrong with options and traces.
-    pub fn written(&self, more: &[(&str, &str)]) -> Result<Written, Problems> {
+    pub fn written(&self, more: &[(&str, &str)]) -> Result<UnresolvedJobs, Problems> {
         if let Some(written) = &self.files {
             return Ok(written.clone());
         }
         let given = [self.given().as_slice(), more].concat();
-        Written::new([fio::from_flags(&with_defaults(&given))?], trace)
+        UnresolvedJobs::new([fio::from_flags(&with_defaults(&given))?], trace)
     }
 
     /// Returns the jobs, each ending after this many requests of each thread unless another option ends it.
     ///
     /// # Errors
     /// As [`Jobs::written`].
-    pub fn ending_after(&self, ios: u64) -> Result<Written, Problems> {
+    pub fn ending_after(&self, ios: u64) -> Result<UnresolvedJobs, Problems> {
         match has_end(&self.given()) {
             true => self.written(&[]),
             false => self.written(&[("number_ios", &ios.to_string())]),

@@ -13,7 +13,7 @@ use phaselink_core::results::{self, Figures, Finding};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::uncertainty::{Doubted, of_run};
-use phaselink_core::workload::{Job, Written};
+use phaselink_core::workload::{Job, UnresolvedJobs};
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
@@ -61,7 +61,7 @@ pub(crate) fn run(
     requests: Option<usize>,
 ) -> PyResult<Result> {
     let described = &drive.get().0;
-    let ready = || -> std::result::Result<(Written, Vec<Job>, Simulation), Problems> {
+    let ready = || -> std::result::Result<(UnresolvedJobs, Vec<Job>, Simulation), Problems> {
         let written = match precision {
             Some(_) => jobs.ending_after(precision::IOS_MAX)?,
             None => jobs.written(&[])?,

@@ -33,7 +33,7 @@ use crate::output::{self, Target};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes};
 use check::{CheckResults, CheckVerdict, Checks};
-use record::RecordingParameters;
+use record::NamedTrace;
 
 const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
@@ -216,7 +216,7 @@ fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
 }
 
 impl Arguments {
-    fn wanted(&self) -> Result<RecordingParameters<'_>, Problems> {
+    fn wanted(&self) -> Result<NamedTrace<'_>, Problems> {
         let drive = match &self.drive {
             Some(word) => input::drive(word, &self.flags.resolve()?)?.into_drive(),
             None => self.plain_drive()?,
@@ -230,7 +230,7 @@ impl Arguments {
             let found = format!("{} bytes, which are no whole blocks", self.size);
             return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
         }
-        Ok(RecordingParameters {
+        Ok(NamedTrace {
             drive,
             capacity_bytes: self.size,
             rules: DurabilityRules { block_bytes, atomic_bytes, durability },

@@ -28,7 +28,7 @@ pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
 /// Parameters of a recording.
 #[derive(Debug)]
-pub(super) struct RecordingParameters<'a> {
+pub(super) struct NamedTrace<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: DurabilityRules,
@@ -42,7 +42,7 @@ pub(super) struct RecordingParameters<'a> {
 /// # Errors
 /// If something cannot be started, a command fails, or too much is written.
 pub(super) fn record(
-    wanted: RecordingParameters<'_>,
+    wanted: NamedTrace<'_>,
     folder: &Path,
     stopped: &AtomicBool,
 ) -> Result<Option<Recording>, Problems> {
@@ -70,13 +70,8 @@ pub(super) fn record(
     Ok(ran?.then_some(recording))
 }
 
-fn server(
-    wanted: &RecordingParameters<'_>,
-    uri: &Uri,
-    history: Arc<History>,
-    stop: Arc<Stop>,
-) -> Result<Server, Problems> {
-    let RecordingParameters { drive, capacity_bytes, rules, .. } = wanted;
+fn server(wanted: &NamedTrace<'_>, uri: &Uri, history: Arc<History>, stop: Arc<Stop>) -> Result<Server, Problems> {
+    let NamedTrace { drive, capacity_bytes, rules, .. } = wanted;
     let geometry = Geometry { capacity_bytes: *capacity_bytes, block_bytes: rules.block_bytes };
     // A file may be written anywhere: partial blocks become whole ones, as in the page cache of a host.
     let any = Geometry { block_bytes: 1, ..geometry };
@@ -105,7 +100,7 @@ fn server(
 
 /// Runs both commands; returns false if the user has stopped them.
 fn commands(
-    wanted: &RecordingParameters<'_>,
+    wanted: &NamedTrace<'_>,
     uri: &str,
     folder: &Path,
     history: &History,

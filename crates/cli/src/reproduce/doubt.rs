@@ -8,8 +8,8 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::reproduce::experiment::{Experiments, Run};
-use phaselink_core::reproduce::{Dependence, Kind, Row};
+use phaselink_core::reproduce::experiment::{ExperimentRun, Experiments};
+use phaselink_core::reproduce::{ClaimKind, Dependence, Row};
 use phaselink_core::uncertainty::Draws;
 use rayon::prelude::*;
 
@@ -44,7 +44,7 @@ fn moved_by<'a>(
     let (reproduction, before) = (&experiments.reproduction, experiments.values(outcomes));
     let mut moved = BTreeSet::new();
     for end in 0..ENDS {
-        let needed = reproduction.needed(|id, kind| kind != Kind::Input && !moved.contains(id), Some(key));
+        let needed = reproduction.needed(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
         let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
         let finish = |simulation| progress.outcome(simulation);
         let after = experiments.values_moved(outcomes, &needed, overrides, finish)?;
@@ -56,14 +56,14 @@ fn moved_by<'a>(
 /// Reports at once, before anything runs, the constants that cannot be moved. Runs of one drive are handled together:
 /// reading the drive takes longer than all else.
 pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
-    let mut alike: Vec<Vec<&Run>> = Vec::new();
+    let mut alike: Vec<Vec<&ExperimentRun>> = Vec::new();
     for run in &experiments.runs {
         match alike.iter_mut().find(|runs| runs[0].drive == run.drive) {
             Some(runs) => runs.push(run),
             None => alike.push(vec![run]),
         }
     }
-    let of_drive = |runs: Vec<&Run>| {
+    let of_drive = |runs: Vec<&ExperimentRun>| {
         let doubts = runs[0].drive.doubts().into_iter();
         let ends = doubts.flat_map(|(cause, doubt)| runs[0].drive.extremes(cause, doubt));
         let check = |end| {
@@ -96,7 +96,7 @@ pub(super) fn intervals(
     draws: usize,
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
-    let needed = experiments.reproduction.needed(|_, kind| kind == Kind::Number, None);
+    let needed = experiments.reproduction.needed(|_, kind| kind == ClaimKind::Number, None);
     let progress = Progress::of(draws.count() * needed.iter().filter(|needed| **needed).count());
     let drawn = (0..draws.count()).into_par_iter().map(|draw| {
         let overrides = |drive: &Drive| draws.overrides(drive, draw);
@@ -107,7 +107,7 @@ pub(super) fn intervals(
     let within = |(place, row): (usize, Row)| {
         let values: Vec<Option<f64>> = drawn.iter().map(|values| values[place]).collect();
         let interval =
-            row.simulated.filter(|_| row.kind == Kind::Number).and_then(|value| draws.interval(value, &values));
+            row.simulated.filter(|_| row.kind == ClaimKind::Number).and_then(|value| draws.interval(value, &values));
         match interval {
             Some(interval) => row.within(interval),
             None => row,

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
-use phaselink_core::reproduce::experiment::{Experiments, Run};
+use phaselink_core::reproduce::experiment::{ExperimentRun, Experiments};
 use phaselink_core::reproduce::papers::{self, Paper};
-use phaselink_core::reproduce::{self, Dependence, Figure, Row, Verdict};
+use phaselink_core::reproduce::{self, Dependence, PaperFigure, Row, Verdict};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 /// Results of a paper, each with its verdict.
 pub(crate) struct JudgedPaper {
     rows: Vec<Row>,
-    figures: Vec<Figure>,
+    figures: Vec<PaperFigure>,
 }
 
 /// Runs the command.
@@ -134,7 +134,7 @@ fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<JudgedPaper>, P
         notes::tell(&format!("note: {note}"));
     }
     let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
-    let runs: Vec<&Run> = papers.iter().flat_map(|paper| &paper.runs).collect();
+    let runs: Vec<&ExperimentRun> = papers.iter().flat_map(|paper| &paper.runs).collect();
     let progress = Progress::of(runs.len());
     let outcomes: Vec<Outcome> =
         runs.par_iter().map(|run| run.outcome(|simulation| progress.outcome(simulation))).collect();

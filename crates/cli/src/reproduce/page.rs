@@ -2,7 +2,7 @@
 
 use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
 use phaselink_core::report::html::{Compared, against};
-use phaselink_core::reproduce::{Kind, Row, Verdict};
+use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 
 use super::JudgedPaper;
 use super::text::{count, is_statement, table, value};
@@ -35,7 +35,7 @@ fn numbers(rows: &[Row]) -> String {
 }
 
 fn compared(row: &Row) -> Option<Compared> {
-    if row.kind != Kind::Number || is_statement(row) || row.published == 0.0 {
+    if row.kind != ClaimKind::Number || is_statement(row) || row.published == 0.0 {
         return None;
     }
     let error_pct = |value: f64| 100.0 * (value - row.published) / row.published.abs();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use phaselink_core::report::Table;
 use phaselink_core::report::csv::quoted;
-use phaselink_core::reproduce::{Kind, Row, Verdict};
+use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 use serde_json::Value;
 
 use crate::describe;
@@ -41,10 +41,10 @@ pub(super) fn summary(rows: &[Row]) -> String {
     }
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let results =
-            |leaning: bool| paper.iter().filter(move |row| row.kind != Kind::Input && (row.fitted > 0) == leaning);
+            |leaning: bool| paper.iter().filter(move |row| row.kind != ClaimKind::Input && (row.fitted > 0) == leaning);
         let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
-        let inputs = paper.iter().filter(|row| row.kind == Kind::Input).count();
+        let inputs = paper.iter().filter(|row| row.kind == ClaimKind::Input).count();
         let counts = [results(false).count(), good(false), results(true).count(), good(true), inputs, fitted.len()];
         table
             .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
@@ -59,7 +59,7 @@ pub(super) fn markdown(rows: &[Row]) -> String {
 
 /// Counts results by verdict: those that no fitted constant moves, those that depend on one, and inputs apart.
 pub(super) fn count(rows: &[Row]) -> String {
-    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == Kind::Input);
+    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::Input);
     let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
     let fitted: BTreeSet<(&str, &str)> =
         rows.iter().flat_map(|row| row.fitted_keys.iter().map(|key| (row.paper.as_str(), key.as_str()))).collect();
@@ -132,7 +132,7 @@ fn counted(number: usize) -> String {
 
 /// Returns the deviation that printed digits and words allow: `2`, or `0 to 10` where more is allowed on one side.
 fn allowed(row: &Row) -> String {
-    if is_statement(row) || row.kind == Kind::Input {
+    if is_statement(row) || row.kind == ClaimKind::Input {
         return String::new();
     }
     let (below, above) = (row.published - row.accepted.0, row.accepted.1 - row.published);
@@ -179,7 +179,7 @@ fn number(value: f64) -> String {
 
 fn error(row: &Row) -> String {
     match row.error_pct {
-        Some(error_pct) if !is_statement(row) && row.kind != Kind::Input => format!("{error_pct:+.2}"),
+        Some(error_pct) if !is_statement(row) && row.kind != ClaimKind::Input => format!("{error_pct:+.2}"),
         _ => String::new(),
     }
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::trace::{Format, Wanted};
-use phaselink_core::workload::{Job, Limits, Trace, Written, fio, has_end, with_defaults};
+use phaselink_core::workload::trace::{Format, NamedTrace};
+use phaselink_core::workload::{Job, Limits, Trace, UnresolvedJobs, fio, has_end, with_defaults};
 
 use crate::{describe, input, traces};
 
@@ -85,12 +85,12 @@ pub(crate) struct JobFlags {
 pub(crate) struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
-    written: Written,
+    written: UnresolvedJobs,
 }
 
 /// Jobs as they are written, and what they are in words.
 pub(crate) struct Told {
-    pub written: Written,
+    pub written: UnresolvedJobs,
     /// What they are, in lines.
     pub summary: String,
 }
@@ -155,7 +155,7 @@ impl JobFlags {
 
     fn job_files(&self) -> Result<Told, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let written = Written::new(files, traces::read)?;
+        let written = UnresolvedJobs::new(files, traces::read)?;
         let names: Vec<String> = written.names().map(String::from).collect();
         let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
@@ -168,7 +168,7 @@ impl JobFlags {
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
-        let written = Written::new([fio::from_flags(&options)?], traces::read)?;
+        let written = UnresolvedJobs::new([fio::from_flags(&options)?], traces::read)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
@@ -218,8 +218,8 @@ fn percent_of_rate(text: &str) -> Result<String, String> {
     whole.map(|percent| percent.round().to_string()).ok_or_else(|| String::from("0.01 to 10000, with two decimals"))
 }
 
-fn notes(written: &Written) -> String {
-    let note = |(wanted, trace): (&Wanted, &Trace)| {
+fn notes(written: &UnresolvedJobs) -> String {
+    let note = |(wanted, trace): (&NamedTrace, &Trace)| {
         let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
         let of_device = wanted.selection.device.as_ref().map_or(String::new(), |device| format!(" to device {device}"));

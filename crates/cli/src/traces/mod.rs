@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use phaselink_core::problem::Problems;
 use phaselink_core::workload::Trace;
-use phaselink_core::workload::trace::{self, File, Requests, Wanted};
+use phaselink_core::workload::trace::{self, File, NamedTrace, Requests};
 
 use crate::ending::{Ending, Failure};
 use crate::notes;
@@ -21,7 +21,7 @@ static STREAMED: Mutex<Vec<Requests>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// All problems of the trace.
-pub(crate) fn read(wanted: &Wanted) -> Result<Trace, Problems> {
+pub(crate) fn read(wanted: &NamedTrace) -> Result<Trace, Problems> {
     let trace = trace::read(&files(&wanted.path), &wanted.selection)?;
     if trace.requests.are_streamed() {
         STREAMED.lock().unwrap_or_else(PoisonError::into_inner).push(trace.requests.clone());

@@ -26,7 +26,7 @@ use crate::link::root_complex::RootComplex;
 use crate::media::chip::BankChips;
 use crate::media::{Geometry, Media};
 use crate::time::Span;
-use crate::workload::{Job, Together};
+use crate::workload::{BatchSizes, Job};
 
 /// Idle parts of a drive, as closed forms use them.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct EngineSoftware {
     /// Stages of the engine's software.
     pub software: Software,
     /// Numbers of requests that are submitted and completed together.
-    pub together: Together,
+    pub together: BatchSizes,
 }
 
 impl Parts<'_> {

@@ -3,7 +3,7 @@
 use super::label::Label;
 use crate::drive::Drive;
 use crate::problem::{Problems, all};
-use crate::workload::{Job, Limits, Written};
+use crate::workload::{Job, Limits, UnresolvedJobs};
 
 /// Jobs that run together, on each drive whose queues are long enough for them.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct ComparedPoint {
     pub label: Label,
     pub jobs: Vec<Option<Vec<Job>>>,
     /// The jobs as they are written.
-    pub written: Written,
+    pub written: UnresolvedJobs,
 }
 
 impl ComparedPoint {
@@ -19,7 +19,7 @@ impl ComparedPoint {
     ///
     /// # Errors
     /// Everything but short queues that keeps them from any of the drives, and short queues if no drive has longer ones.
-    pub fn new(written: Written, drives: &[Drive]) -> Result<ComparedPoint, Problems> {
+    pub fn new(written: UnresolvedJobs, drives: &[Drive]) -> Result<ComparedPoint, Problems> {
         let jobs: Vec<Option<Vec<Job>>> = all(drives.iter().map(|drive| jobs_on(drive, &written)))?;
         if let Some(first) = jobs.iter().flatten().next() {
             return Ok(ComparedPoint { label: Label::of(first), jobs, written });
@@ -31,7 +31,7 @@ impl ComparedPoint {
 }
 
 /// The jobs on a drive; none if only the drive's queues are too short for them.
-fn jobs_on(drive: &Drive, written: &Written) -> Result<Option<Vec<Job>>, Problems> {
+fn jobs_on(drive: &Drive, written: &UnresolvedJobs) -> Result<Option<Vec<Job>>, Problems> {
     let limits = drive.limits();
     let problems = match written.on(&limits) {
         Ok(jobs) => return Ok(Some(jobs)),

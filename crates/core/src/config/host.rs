@@ -27,7 +27,7 @@ section! {
         nominal_ipc => nominal_ipc: f64 = 1.0, 0.1..=10.0;
         /// True if the last-level cache and its interconnect run at the core clock (as in Sandy Bridge), so that their latency scales with it
         uncore_follows_core => uncore_follows_core: bool = true, any();
-        /// How a thread waits for a completion: `spin` (polls), `sleep` (until the interrupt) or `hybrid` (sleeps for part of the expected time, then polls). On a stack with I/O engines (`stack.engines`) the engine decides: `spin` and `sleep` are then alike, and with `hybrid` an engine that polls sleeps first
+        /// Method by which a thread waits for a completion: `spin` (polls), `sleep` (until the interrupt) or `hybrid` (sleeps for part of the expected time, then polls). On a stack with I/O engines (`stack.engines`) the engine decides: `spin` and `sleep` are then alike, and with `hybrid` an engine that polls sleeps first
         wait => wait: Wait = Wait::Spin, any();
         /// Share of the mean latency that a thread with `wait` = `hybrid` sleeps before it polls
         hybrid_sleep_ratio => hybrid_sleep_ratio: f64 = 0.5, 0.0..=1.0;

@@ -87,7 +87,7 @@ names! { Duplex { "full" => Full, "shared" => Shared } }
 /// Time at which a link sends the acknowledgement (ACK DLLP) of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkAcknowledge {
-    /// When the wire has room.
+    /// As soon as the wire has room.
     Pipelined,
     /// At once: the packet holds the wire until its own ACK has passed.
     Awaited,

@@ -128,7 +128,7 @@ names! { PlaneReads { "together" => Together, "independent" => Independent } }
 pub enum Acknowledge {
     /// As soon as its data is in a buffer.
     Early,
-    /// When its cells are programmed.
+    /// As soon as its cells are programmed.
     Late,
 }
 

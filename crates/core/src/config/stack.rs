@@ -48,7 +48,7 @@ section! {
         complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
         /// Name of the lock that the stage takes; stages that name the same lock exclude each other. Empty: no lock
         lock => lock: String = String::new(), any();
-        /// How long the lock is held: for part of the `stage` (a spinlock), or until the `request` is complete (a mutex, whose waiters sleep)
+        /// Period for which the lock is held: part of the `stage` (a spinlock), or until the `request` is complete (a mutex, whose waiters sleep)
         lock_held => lock_held: LockHeld = LockHeld::Stage, any();
         /// Part of `submit_ns` during which the spinlock is held, at its end; 0 for all of it
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;

@@ -25,7 +25,7 @@ use crate::request::{Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::{Batch, Job, Together};
+use crate::workload::{Batch, BatchSizes, Job};
 
 /// Part of a piece of work on a batch.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub struct Member {
 #[derive(Clone, Debug)]
 pub(super) struct Batcher {
     pub software: Arc<Software>,
-    together: Together,
+    together: BatchSizes,
     way: Way,
     pub members: Vec<Member>,
     legs: Vec<Leg>,
@@ -89,7 +89,7 @@ pub(super) struct Batched {
 }
 
 impl Batcher {
-    pub(super) fn new(software: Arc<Software>, together: Together) -> Batcher {
+    pub(super) fn new(software: Arc<Software>, together: BatchSizes) -> Batcher {
         Batcher {
             software,
             together,

@@ -15,7 +15,7 @@ use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload, Token};
-use crate::workload::{Limits, WaysIn};
+use crate::workload::{EngineSupport, Limits};
 
 // What runs stands together in the processor's cache if each controller is by itself: with all of them in it, the loop over
 // events would be mostly code that never runs.
@@ -313,10 +313,10 @@ impl Drive {
     }
 
     /// Returns the I/O engines of the host's software, where jobs choose among them.
-    fn ways_in(&self) -> Option<WaysIn> {
+    fn ways_in(&self) -> Option<EngineSupport> {
         let engines = self.stack.known_engines().ok()?;
         let default = *engines.first()?;
-        Some(WaysIn {
+        Some(EngineSupport {
             default,
             known: std::array::from_fn(|place| engines.contains(&IoEngine::ALL[place])),
             has_interrupts: self.protocol().no_interrupts().is_none(),

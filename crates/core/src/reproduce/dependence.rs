@@ -1,10 +1,10 @@
-//! On which constants in doubt each row depends, as found by moving them: `depends_on.csv`.
+//! Dependence of each row of a reproduction on uncertain constants, as found by moving the constants: `depends_on.csv`.
 //!
-//! Each constant that is assumed or fitted is moved to both ends of its range (or to its other choice), one at a time and
-//! with nothing else adjusted, and the experiments whose drives have it run again, as far as rows read them in which it can
-//! have a part and which have not moved yet. A row depends on the constant if its
-//! value moves by more than [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a
-//! statement if it ceases to hold or begins to. As this takes minutes (twenty for `modern`), its result is kept in a file.
+//! Each assumed or fitted constant is set to both ends of its range (or to its other choice), one at a time and with
+//! nothing else adjusted. The experiments whose drives have it are run again, as far as rows read them in which it can
+//! have a part and which have not moved yet. A row depends on the constant if its value moves by more than
+//! [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a statement, if it ceases to
+//! hold or begins to. As this takes minutes (twenty for `modern`), the result is kept in a file.
 //!
 //! | column | holds |
 //! |---|---|
@@ -19,32 +19,33 @@ use crate::config::UncertaintyCause;
 use crate::problem::{Problem, Problems};
 use crate::report::csv;
 
-/// Share of its value by which a row has to move: half of the smallest tolerance of a measured number, so that what moves
-/// it less cannot decide a verdict alone.
+/// Share of its value by which a row has to move to count as dependent: half of the smallest tolerance of a measured
+/// number, so that a smaller movement cannot decide a verdict alone.
 pub const MOVED_SHARE: f64 = 0.01;
 
 const HEAD: &str = "id,fitted,assumed";
-/// Stands for all constants that were moved.
+/// Word that stands for all constants that were moved.
 const ALL: &str = "*";
-/// Stands for a blank in the name of a stage, as blanks separate keys.
+/// Character that stands for a blank in the name of a stage, because blanks separate keys.
 const BLANK: char = '+';
 
-/// What one row leans on.
+/// Uncertain constants on which one row depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Leaning {
+pub(super) struct RowDependence {
+    /// Fitted constants.
     pub fitted: Vec<String>,
-    /// Fitted and assumed.
+    /// Fitted and assumed constants together.
     pub depends_on: Vec<String>,
 }
 
-/// The constants on which the rows of a paper depend.
+/// Constants on which the rows of a paper depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependence {
     rows: BTreeMap<String, BTreeSet<(UncertaintyCause, String)>>,
 }
 
 impl Dependence {
-    /// Read what [`Dependence::to_csv`] wrote.
+    /// Reads the text that [`Dependence::to_csv`] writes.
     ///
     /// # Errors
     /// Lines that are not of this form.
@@ -72,7 +73,7 @@ impl Dependence {
         Some(())
     }
 
-    /// Note that a constant was moved, and which rows moved with it.
+    /// Records that a constant was moved, and the rows that moved with it.
     pub fn note<'a>(&mut self, cause: UncertaintyCause, key: &str, rows: impl IntoIterator<Item = &'a str>) {
         for id in std::iter::once(ALL).chain(rows) {
             self.rows.entry(String::from(id)).or_default().insert((cause, String::from(key)));
@@ -84,7 +85,7 @@ impl Dependence {
         self.rows.get(ALL).cloned().unwrap_or_default()
     }
 
-    /// One line a row that depends on anything, in the order of ids.
+    /// Writes one line for each row that depends on any constant, in the order of ids.
     pub fn to_csv(&self) -> String {
         let line = |(id, keys): (&String, &BTreeSet<(UncertaintyCause, String)>)| {
             let list = |cause: UncertaintyCause| {
@@ -97,13 +98,13 @@ impl Dependence {
         format!("{HEAD}\n{}", self.rows.iter().map(line).collect::<String>())
     }
 
-    pub(super) fn of(&self, id: &str) -> Leaning {
-        let Some(keys) = self.rows.get(id) else { return Leaning::default() };
+    pub(super) fn of(&self, id: &str) -> RowDependence {
+        let Some(keys) = self.rows.get(id) else { return RowDependence::default() };
         let fitted = keys.iter().filter(|(cause, _)| *cause == UncertaintyCause::Fitted);
         let mut depends_on: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
         depends_on.sort();
         depends_on.dedup();
-        Leaning { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
+        RowDependence { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
     }
 }
 
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_reads_back_from_its_lines() {
+    fn recorded_dependence_reads_back_from_its_text() {
         let mut noted = Dependence::default();
         noted.note(UncertaintyCause::Fitted, "link.one_way_ns", ["A", "B"]);
         noted.note(UncertaintyCause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
@@ -125,11 +126,11 @@ mod tests {
         assert_eq!(read.constants().len(), 4);
         assert_eq!(read.of("A").fitted, ["link.one_way_ns"]);
         assert_eq!(read.of("B").depends_on.len(), 2);
-        assert_eq!(read.of("C"), Leaning::default());
+        assert_eq!(read.of("C"), RowDependence::default());
     }
 
     #[test]
-    fn a_line_of_another_form_is_refused_with_its_place() {
+    fn line_of_another_form_is_refused_with_its_place() {
         let problems = Dependence::parse("f", "id,fitted,assumed\nA,b\n").unwrap_err();
         assert_eq!(problems.0[0].line, Some(2));
         assert!(Dependence::parse("f", "id\n").is_err());

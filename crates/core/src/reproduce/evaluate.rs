@@ -1,19 +1,19 @@
-//! Values of expressions: numbers, truths, and series over the swept values of an experiment.
+//! Evaluation of expressions: numbers, truth values, and series over the swept values of an experiment.
 //!
-//! Arithmetic works point by point, a number standing for a constant series. A comparison of series
-//! holds if it holds at every point. Whether an expression makes sense depends only on which
-//! experiments sweep what, never on a result, so a plan can be checked before anything runs.
+//! Arithmetic works point by point, and a number stands for a constant series. A comparison of series holds if it holds
+//! at every point. The kinds of values depend only on the sweeps of experiments, never on a result, so that a plan can
+//! be checked before anything runs.
 
 use super::expression::{Expression, Function, Operator};
 use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
 
-/// Share of the largest value at which a series counts as saturated.
+/// Share of the largest value from which on a series counts as saturated.
 const SATURATED: f64 = 0.9;
 
 /// Value of an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum ExpressionValue {
     Number(f64),
     Truth(bool),
     /// One value for each swept value.
@@ -23,26 +23,26 @@ pub(super) enum Value {
     },
 }
 
-impl Value {
+impl ExpressionValue {
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Value::Number(_) => "a number",
-            Value::Truth(_) => "a truth",
-            Value::Series { .. } => "a series",
+            ExpressionValue::Number(_) => "a number",
+            ExpressionValue::Truth(_) => "a truth",
+            ExpressionValue::Series { .. } => "a series",
         }
     }
 
     /// Truth as 1 or 0; a series has no single number.
     pub(super) fn as_number(&self) -> Option<f64> {
         match self {
-            Value::Number(number) => Some(*number),
-            Value::Truth(truth) => Some(f64::from(u8::from(*truth))),
-            Value::Series { .. } => None,
+            ExpressionValue::Number(number) => Some(*number),
+            ExpressionValue::Truth(truth) => Some(f64::from(u8::from(*truth))),
+            ExpressionValue::Series { .. } => None,
         }
     }
 }
 
-/// Evaluate over the experiments of a plan; `read` gives a quantity of one run, by the run's place.
+/// Evaluates an expression over the experiments of a plan; `read` gives a quantity of one run, by the run's index.
 ///
 /// # Errors
 /// Operands of the wrong kind, series over different points, or a point that is not swept.
@@ -50,68 +50,72 @@ pub(super) fn evaluate(
     expression: &Expression,
     experiments: &[PlanExperiment],
     read: &impl Fn(usize, &Quantity) -> f64,
-) -> Result<Value, String> {
+) -> Result<ExpressionValue, String> {
     let value_of = |inner: &Expression| evaluate(inner, experiments, read);
     match expression {
-        Expression::Number(number) => Ok(Value::Number(*number)),
-        Expression::Truth(truth) => Ok(Value::Truth(*truth)),
+        Expression::Number(number) => Ok(ExpressionValue::Number(*number)),
+        Expression::Truth(truth) => Ok(ExpressionValue::Truth(*truth)),
         Expression::Measured(experiment, quantity) => Ok(measured(&experiments[*experiment], quantity, read)),
         Expression::Swept(experiment) => swept(&experiments[*experiment]),
         Expression::At(series, point) => at(value_of(series)?, *point),
         Expression::Negate(inner) => map(value_of(inner)?, "-", |number| -number),
-        Expression::Not(inner) => truth(value_of(inner)?, "not").map(|truth| Value::Truth(!truth)),
+        Expression::Not(inner) => truth(value_of(inner)?, "not").map(|truth| ExpressionValue::Truth(!truth)),
         Expression::Binary(operator, left, right) => binary(*operator, value_of(left)?, value_of(right)?),
         Expression::Call(function, arguments) => {
-            let values: Result<Vec<Value>, String> = arguments.iter().map(value_of).collect();
+            let values: Result<Vec<ExpressionValue>, String> = arguments.iter().map(value_of).collect();
             call(*function, values?)
         }
     }
 }
 
-fn measured(experiment: &PlanExperiment, quantity: &Quantity, read: &impl Fn(usize, &Quantity) -> f64) -> Value {
+fn measured(
+    experiment: &PlanExperiment,
+    quantity: &Quantity,
+    read: &impl Fn(usize, &Quantity) -> f64,
+) -> ExpressionValue {
     let values: Vec<f64> = experiment.runs.iter().map(|run| read(*run, quantity)).collect();
     match &experiment.swept {
-        Some(points) => Value::Series { points: points.clone(), values },
-        None => Value::Number(values[0]),
+        Some(points) => ExpressionValue::Series { points: points.clone(), values },
+        None => ExpressionValue::Number(values[0]),
     }
 }
 
-fn swept(experiment: &PlanExperiment) -> Result<Value, String> {
+fn swept(experiment: &PlanExperiment) -> Result<ExpressionValue, String> {
     let points = experiment.swept.clone();
     let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
-    Ok(Value::Series { values: points.clone(), points })
+    Ok(ExpressionValue::Series { values: points.clone(), points })
 }
 
-fn at(series: Value, point: f64) -> Result<Value, String> {
-    let Value::Series { points, values } = series else {
+fn at(series: ExpressionValue, point: f64) -> Result<ExpressionValue, String> {
+    let ExpressionValue::Series { points, values } = series else {
         return Err(format!("at(…, {point}) of {}", series.kind()));
     };
     let place = points.iter().position(|swept| *swept == point);
-    place.map(|place| Value::Number(values[place])).ok_or_else(|| format!("{point} is not swept: {points:?}"))
+    place.map(|place| ExpressionValue::Number(values[place])).ok_or_else(|| format!("{point} is not swept: {points:?}"))
 }
 
-fn truth(value: Value, operator: &str) -> Result<bool, String> {
+fn truth(value: ExpressionValue, operator: &str) -> Result<bool, String> {
     match value {
-        Value::Truth(truth) => Ok(truth),
+        ExpressionValue::Truth(truth) => Ok(truth),
         other => Err(format!("`{operator}` of {}", other.kind())),
     }
 }
 
-fn map(value: Value, name: &str, change: impl Fn(f64) -> f64) -> Result<Value, String> {
+fn map(value: ExpressionValue, name: &str, change: impl Fn(f64) -> f64) -> Result<ExpressionValue, String> {
     match value {
-        Value::Number(number) => Ok(Value::Number(change(number))),
-        Value::Series { points, values } => {
-            Ok(Value::Series { points, values: values.into_iter().map(change).collect() })
+        ExpressionValue::Number(number) => Ok(ExpressionValue::Number(change(number))),
+        ExpressionValue::Series { points, values } => {
+            Ok(ExpressionValue::Series { points, values: values.into_iter().map(change).collect() })
         }
-        Value::Truth(_) => Err(format!("`{name}` of a truth")),
+        ExpressionValue::Truth(_) => Err(format!("`{name}` of a truth")),
     }
 }
 
-fn binary(operator: Operator, left: Value, right: Value) -> Result<Value, String> {
+fn binary(operator: Operator, left: ExpressionValue, right: ExpressionValue) -> Result<ExpressionValue, String> {
     let symbol = operator.symbol();
     match operator {
-        Operator::Or => Ok(Value::Truth(truth(left, symbol)? | truth(right, symbol)?)),
-        Operator::And => Ok(Value::Truth(truth(left, symbol)? & truth(right, symbol)?)),
+        Operator::Or => Ok(ExpressionValue::Truth(truth(left, symbol)? | truth(right, symbol)?)),
+        Operator::And => Ok(ExpressionValue::Truth(truth(left, symbol)? & truth(right, symbol)?)),
         Operator::Add => zip(left, right, symbol, |a, b| a + b),
         Operator::Subtract => zip(left, right, symbol, |a, b| a - b),
         Operator::Multiply => zip(left, right, symbol, |a, b| a * b),
@@ -126,51 +130,66 @@ fn binary(operator: Operator, left: Value, right: Value) -> Result<Value, String
     }
 }
 
-/// Apply `combine` point by point.
-fn zip(left: Value, right: Value, symbol: &str, combine: impl Fn(f64, f64) -> f64) -> Result<Value, String> {
+/// Applies `combine` point by point.
+fn zip(
+    left: ExpressionValue,
+    right: ExpressionValue,
+    symbol: &str,
+    combine: impl Fn(f64, f64) -> f64,
+) -> Result<ExpressionValue, String> {
     match (left, right) {
-        (Value::Number(left), right) => map(right, symbol, |number| combine(left, number)),
-        (left, Value::Number(right)) => map(left, symbol, |number| combine(number, right)),
-        (Value::Series { points, values: left }, Value::Series { points: others, values: right }) => {
+        (ExpressionValue::Number(left), right) => map(right, symbol, |number| combine(left, number)),
+        (left, ExpressionValue::Number(right)) => map(left, symbol, |number| combine(number, right)),
+        (
+            ExpressionValue::Series { points, values: left },
+            ExpressionValue::Series { points: others, values: right },
+        ) => {
             if points != others {
                 return Err(format!("`{symbol}` of series over different points: {points:?} and {others:?}"));
             }
             let values = left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect();
-            Ok(Value::Series { points, values })
+            Ok(ExpressionValue::Series { points, values })
         }
         (left, right) => Err(format!("`{symbol}` of {} and {}", left.kind(), right.kind())),
     }
 }
 
-fn everywhere(left: Value, right: Value, symbol: &str, holds: impl Fn(f64, f64) -> bool) -> Result<Value, String> {
+fn everywhere(
+    left: ExpressionValue,
+    right: ExpressionValue,
+    symbol: &str,
+    holds: impl Fn(f64, f64) -> bool,
+) -> Result<ExpressionValue, String> {
     let verdicts = zip(left, right, symbol, |left, right| f64::from(u8::from(holds(left, right))))?;
     match verdicts {
-        Value::Series { values, .. } => Ok(Value::Truth(values.iter().all(|verdict| *verdict == 1.0))),
-        single => Ok(Value::Truth(single.as_number() == Some(1.0))),
+        ExpressionValue::Series { values, .. } => {
+            Ok(ExpressionValue::Truth(values.iter().all(|verdict| *verdict == 1.0)))
+        }
+        single => Ok(ExpressionValue::Truth(single.as_number() == Some(1.0))),
     }
 }
 
-fn call(function: Function, arguments: Vec<Value>) -> Result<Value, String> {
+fn call(function: Function, arguments: Vec<ExpressionValue>) -> Result<ExpressionValue, String> {
     match function {
         Function::Max => extreme(function, arguments, f64::max),
         Function::Min => extreme(function, arguments, f64::min),
-        _ => unary(function, arguments.into_iter().next().unwrap_or(Value::Number(f64::NAN))),
+        _ => unary(function, arguments.into_iter().next().unwrap_or(ExpressionValue::Number(f64::NAN))),
     }
 }
 
-fn unary(function: Function, argument: Value) -> Result<Value, String> {
+fn unary(function: Function, argument: ExpressionValue) -> Result<ExpressionValue, String> {
     if function == Function::Abs {
         return map(argument, function.name(), f64::abs);
     }
     match argument {
-        Value::Series { points, values } => Ok(of_series(function, &points, &values)),
+        ExpressionValue::Series { points, values } => Ok(of_series(function, &points, &values)),
         other => Err(format!("`{}` of {}", function.name(), other.kind())),
     }
 }
 
-/// The series is never empty: the plan refuses a sweep without values.
-fn of_series(function: Function, points: &[f64], values: &[f64]) -> Value {
-    Value::Number(match function {
+/// Value of a function of a series, which is never empty: the plan refuses a sweep without values.
+fn of_series(function: Function, points: &[f64], values: &[f64]) -> ExpressionValue {
+    ExpressionValue::Number(match function {
         Function::Sum => values.iter().sum(),
         Function::First => values[0],
         Function::Last => values[values.len() - 1],
@@ -181,25 +200,29 @@ fn of_series(function: Function, points: &[f64], values: &[f64]) -> Value {
         Function::Argmax => points[place_of_least(values, |a, b| b.total_cmp(a))],
         Function::Saturation => saturation(points, values),
         Function::Increasing => {
-            return Value::Truth(values.windows(2).all(|pair| pair[0] < pair[1]));
+            return ExpressionValue::Truth(values.windows(2).all(|pair| pair[0] < pair[1]));
         }
         Function::Decreasing => {
-            return Value::Truth(values.windows(2).all(|pair| pair[0] > pair[1]));
+            return ExpressionValue::Truth(values.windows(2).all(|pair| pair[0] > pair[1]));
         }
         Function::Mean | Function::Abs | Function::Max | Function::Min => mean(values),
     })
 }
 
-fn extreme(function: Function, arguments: Vec<Value>, choose: fn(f64, f64) -> f64) -> Result<Value, String> {
+fn extreme(
+    function: Function,
+    arguments: Vec<ExpressionValue>,
+    choose: fn(f64, f64) -> f64,
+) -> Result<ExpressionValue, String> {
     let mut numbers = Vec::new();
     for argument in arguments {
         match argument {
-            Value::Number(number) => numbers.push(number),
-            Value::Series { values, .. } => numbers.extend(values),
-            Value::Truth(_) => return Err(format!("`{}` of a truth", function.name())),
+            ExpressionValue::Number(number) => numbers.push(number),
+            ExpressionValue::Series { values, .. } => numbers.extend(values),
+            ExpressionValue::Truth(_) => return Err(format!("`{}` of a truth", function.name())),
         }
     }
-    Ok(Value::Number(numbers.into_iter().reduce(choose).unwrap_or(f64::NAN)))
+    Ok(ExpressionValue::Number(numbers.into_iter().reduce(choose).unwrap_or(f64::NAN)))
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -261,10 +284,10 @@ mod tests {
         ]
     }
 
-    /// What `iops` is for each run: line = 10 + 5 x, curve = 9, 3, 6.
+    /// Value of `iops` for each run: line = 10 + 5 x, curve = 9, 3, 6.
     const IOPS: [f64; 9] = [7.0, 15.0, 20.0, 30.0, 9.0, 3.0, 6.0, 1.0, 1.0];
 
-    fn result(text: &str) -> Result<Value, String> {
+    fn result(text: &str) -> Result<ExpressionValue, String> {
         let experiments = experiments();
         let parsed = parse(text, &experiments).map_err(|faults| faults[0].found.clone())?;
         evaluate(&parsed, &experiments, &|run, _| IOPS[run])
@@ -305,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_of_series_have_their_textbook_values() {
+    fn function_of_a_series_has_its_textbook_value() {
         for (text, value) in [
             ("max(curve.iops)", 9.0),
             ("min(curve.iops, 2)", 2.0),
@@ -334,14 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_of_series_holds_if_it_holds_at_every_point() {
+    fn comparison_of_series_holds_if_it_holds_at_every_point() {
         assert_eq!(number("line.iops > 14"), 1.0);
         assert_eq!(number("line.iops > 15"), 0.0);
         assert_eq!(number("line.iops > curve.iops"), 1.0);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_the_reason() {
+    fn expression_without_a_meaning_is_refused_with_the_reason() {
         for (text, reason) in [
             ("1 + true", "`+` of a truth"),
             ("true < 1", "`<` of a truth"),

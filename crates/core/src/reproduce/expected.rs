@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::printed::{Printed, Words};
 use crate::config::document::Place;
 use crate::problem::{Problem, Problems};
-pub use crate::results::documents::ClaimKind as Kind;
+pub use crate::results::documents::ClaimKind;
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 
@@ -30,25 +30,25 @@ pub(super) struct Expected {
     pub id: String,
     pub quantity: String,
     pub unit: String,
-    /// None for a statement.
+    /// The printed number; `None` for a statement.
     pub printed: Option<Printed>,
     pub words: Words,
-    pub kind: Kind,
+    pub kind: ClaimKind,
     pub source: String,
 }
 
 impl Expected {
-    /// The printed number; for a statement 1, that is: true.
+    /// Published value: the printed number, or 1 (true) for a statement.
     pub(super) fn published(&self) -> f64 {
         self.printed.map_or(1.0, |printed| printed.value)
     }
 
-    /// The values that count as the printed one, lowest and highest.
+    /// Lowest and highest value that count as the printed one.
     pub(super) fn accepted(&self) -> (f64, f64) {
         self.printed.map_or((1.0, 1.0), |printed| printed.accepted(self.words))
     }
 
-    /// The largest magnitude of a relative error that counts, in per cent.
+    /// Largest magnitude of a relative error that counts as reproduced, in per cent.
     pub(super) fn tolerance_pct(&self) -> f64 {
         let (low, high) = self.accepted();
         let share = (self.published() - low).max(high - self.published()) / self.published();
@@ -56,7 +56,7 @@ impl Expected {
     }
 }
 
-/// Read the table; all problems go to `problems`, and rows with any are left out.
+/// Reads the table. All problems are added to `problems`, and rows with problems are left out.
 pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<Expected> {
     let mut rows = Vec::new();
     let file: Arc<str> = file.into();
@@ -83,7 +83,7 @@ fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
     }
 }
 
-/// Cut a line at its commas.
+/// Splits a line at its commas.
 pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -121,7 +121,7 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
     }
 }
 
-/// Reads the fields of one line and collects what is wrong with them.
+/// Reader of one line, which collects the problems of its fields.
 struct RowReader<'a> {
     place: &'a Place,
     fields: Vec<String>,
@@ -161,16 +161,18 @@ impl RowReader<'_> {
 
     fn check(&mut self, row: &Expected) {
         match (row.kind, row.printed) {
-            (Kind::Number, None) if self.field("printed").is_empty() => {
+            (ClaimKind::Number, None) if self.field("printed").is_empty() => {
                 self.refuse("a number without its printed digits", "printed, as in 2.432e3");
             }
-            (Kind::Shape, Some(_)) => self.refuse("a shape with a printed number", "a statement, or the kind number"),
+            (ClaimKind::Shape, Some(_)) => {
+                self.refuse("a shape with a printed number", "a statement, or the kind number")
+            }
             (_, None) if row.words != Words::Plain => self.refuse("words without a number", "both, or neither"),
             _ => {}
         }
     }
 
-    /// The length of the line has been checked.
+    /// Text of a column; the length of the line has been checked.
     fn field(&self, column: &str) -> String {
         let place = COLUMNS.iter().position(|name| *name == column).expect("one of the columns");
         self.fields[place].clone()
@@ -201,14 +203,14 @@ impl RowReader<'_> {
         })
     }
 
-    fn kind(&mut self) -> Kind {
+    fn kind(&mut self) -> ClaimKind {
         match self.field("kind").as_str() {
-            "input" => Kind::Input,
-            "number" => Kind::Number,
-            "shape" => Kind::Shape,
+            "input" => ClaimKind::Input,
+            "number" => ClaimKind::Number,
+            "shape" => ClaimKind::Shape,
             other => {
                 self.refuse(format!("kind `{other}`"), "input, number, shape");
-                Kind::Number
+                ClaimKind::Number
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The experiments of one paper: drives and jobs ready to run, as they are or with constants moved.
+//! Experiments of one paper: drives and jobs ready to run, as described or with constants moved.
 
-use super::{Facts, Figure, Reproduction, Row, RunSpec};
+use super::{Facts, PaperFigure, Reproduction, Row, RunSpec};
 use crate::dma::{Question, SECTIONS};
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, shipped};
@@ -9,18 +9,19 @@ use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems, all};
 use crate::workload::{Job, fio};
 
-/// One run, ready to go. Its simulation is set up when its turn comes, since those of all runs together could take more
-/// memory than there is.
+/// One run, ready to start. Its simulation is set up when its turn comes, because those of all runs together could take
+/// more memory than there is.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ExperimentRun {
     spec: RunSpec,
+    /// Drive with all overrides applied.
     pub drive: Drive,
-    asked: Asked,
+    asked: RunWork,
 }
 
-/// What a run asks of its drive.
+/// Work of a run: jobs or transfers.
 #[derive(Clone, Debug)]
-enum Asked {
+enum RunWork {
     Jobs(Vec<Job>),
     Transfers(Question),
 }
@@ -29,25 +30,25 @@ enum Asked {
 #[derive(Clone, Debug)]
 pub struct Experiments {
     pub reproduction: Reproduction,
-    pub runs: Vec<Run>,
+    pub runs: Vec<ExperimentRun>,
     facts: Vec<Facts>,
 }
 
-impl Run {
-    /// The run of a plan, with constants moved by `moved`.
-    fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<Run, Problems> {
+impl ExperimentRun {
+    /// Prepares a run of a plan, with the constants in `moved` set to other values.
+    fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
         let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
         match &spec.transfers {
-            Some(options) => Run::of_transfers(spec, options, &overrides),
-            None => Run::of_jobs(spec, &overrides),
+            Some(options) => ExperimentRun::of_transfers(spec, options, &overrides),
+            None => ExperimentRun::of_jobs(spec, &overrides),
         }
     }
 
-    fn of_jobs(spec: &RunSpec, overrides: &[Override]) -> Result<Run, Problems> {
+    fn of_jobs(spec: &RunSpec, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
         let drive = Described::shipped(&spec.drive, overrides, no_files)?.into_drive();
-        let jobs = Run::jobs_on(spec, &drive)?;
-        Ok(Run { spec: spec.clone(), drive, asked: Asked::Jobs(jobs) })
+        let jobs = ExperimentRun::jobs_on(spec, &drive)?;
+        Ok(ExperimentRun { spec: spec.clone(), drive, asked: RunWork::Jobs(jobs) })
     }
 
     fn jobs_on(spec: &RunSpec, drive: &Drive) -> Result<Vec<Job>, Problems> {
@@ -60,51 +61,55 @@ impl Run {
         Ok(jobs)
     }
 
-    fn of_transfers(spec: &RunSpec, options: &[(String, String)], overrides: &[Override]) -> Result<Run, Problems> {
+    fn of_transfers(
+        spec: &RunSpec,
+        options: &[(String, String)],
+        overrides: &[Override],
+    ) -> Result<ExperimentRun, Problems> {
         let shipped = shipped::find_device(&spec.drive).ok_or_else(|| shipped::unknown_device(&spec.drive))?;
         let device = Drive::device_from_toml(shipped.file, shipped.text, overrides)?;
         let question = Question::from_options(options)?;
         question.check(&device)?;
-        Ok(Run { spec: spec.clone(), drive: question.applied(&device), asked: Asked::Transfers(question) })
+        Ok(ExperimentRun { spec: spec.clone(), drive: question.applied(&device), asked: RunWork::Transfers(question) })
     }
 
-    /// The same run with constants moved.
+    /// Prepares this run with further overrides.
     ///
     /// # Errors
-    /// Whatever then keeps it from running.
-    pub fn moved(&self, overrides: &[Override]) -> Result<Run, Problems> {
-        Run::prepare(&self.spec, overrides)
+    /// Whatever keeps the run from starting with these overrides.
+    pub fn moved(&self, overrides: &[Override]) -> Result<ExperimentRun, Problems> {
+        ExperimentRun::prepare(&self.spec, overrides)
     }
 
-    /// Whether what it asks can be asked of this drive, which is its own with constants moved.
+    /// Checks that the run is possible on this drive, which is its own with constants moved.
     ///
     /// # Errors
-    /// Whatever keeps it from running there.
+    /// Whatever keeps the run from starting there.
     pub fn check_on(&self, drive: &Drive) -> Result<(), Problems> {
         match &self.asked {
-            Asked::Jobs(_) => Run::jobs_on(&self.spec, drive).map(drop),
-            Asked::Transfers(question) => question.check(drive),
+            RunWork::Jobs(_) => ExperimentRun::jobs_on(&self.spec, drive).map(drop),
+            RunWork::Transfers(question) => question.check(drive),
         }
     }
 
-    /// What it gives; `finish` runs a simulation to its end.
+    /// Outcome of the run; `finish` runs a simulation to its end.
     ///
     /// # Panics
-    /// Not for a run that was prepared, since that has been checked.
+    /// Never for a prepared run, because it has been checked.
     pub fn outcome(&self, finish: impl FnOnce(Simulation) -> Outcome) -> Outcome {
         let seed = self.spec.seed;
         match &self.asked {
-            Asked::Jobs(jobs) => {
+            RunWork::Jobs(jobs) => {
                 finish(Simulation::new(&self.drive, jobs, seed).expect("checked when it was prepared"))
             }
-            Asked::Transfers(question) => question.ask(&self.drive, seed).expect("checked when it was prepared"),
+            RunWork::Transfers(question) => question.ask(&self.drive, seed).expect("checked when it was prepared"),
         }
     }
 
-    /// What a judgement needs to know of its drive: of one that is asked for transfers alone, what has a part in them.
+    /// Facts on the run's drive for the verdict; for a run of transfers, only the sections that take part in them.
     fn facts(&self) -> Facts {
         let mut facts = Facts::from(&self.drive);
-        if matches!(self.asked, Asked::Transfers(_)) {
+        if matches!(self.asked, RunWork::Transfers(_)) {
             facts.doubts.retain(|(_, key)| key.split_once('.').is_some_and(|(section, _)| SECTIONS.contains(&section)));
         }
         facts
@@ -112,47 +117,48 @@ impl Run {
 }
 
 impl Experiments {
-    /// Check everything that the plan asks for.
+    /// Prepares all runs of a plan.
     ///
     /// # Errors
-    /// Whatever keeps any of its runs from running, told at the place of its experiment.
+    /// Whatever keeps any of its runs from starting, with the place of its experiment.
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
-            // What is wrong is told at the place of the experiment.
+            // Problems are reported at the place of the experiment.
             let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
-            Run::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
+            ExperimentRun::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });
         let runs = all(runs)?;
-        let facts: Vec<Facts> = runs.iter().map(Run::facts).collect();
+        let facts: Vec<Facts> = runs.iter().map(ExperimentRun::facts).collect();
         reproduction.check(&facts)?;
         Ok(Experiments { reproduction, runs, facts })
     }
 
-    /// Judge every published row; `outcomes` are those of the runs, in order.
+    /// Judges every published row; `outcomes` are those of the runs, in order.
     pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Row> {
         self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// The figures of the plan.
-    pub fn figures(&self, outcomes: &[Outcome]) -> Vec<Figure> {
+    /// Figures of the plan.
+    pub fn figures(&self, outcomes: &[Outcome]) -> Vec<PaperFigure> {
         self.reproduction.figures(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// Whether it is known, for the constants that are in doubt now, which rows they move.
+    /// True if the dependences were measured for the constants that are uncertain now.
     pub fn is_measured(&self) -> bool {
         self.reproduction.is_measured(&self.facts)
     }
 
-    /// The value of each row.
+    /// Simulated value of each row.
     pub fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
         self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// The value of each row with constants moved in the runs that are `needed`: `moved` gives the overrides for a drive.
-    /// Of all other runs, and where it gives none, the outcome in `outcomes` stands; `finish` runs a simulation to its end.
+    /// Simulated value of each row with constants moved in the runs that are `needed`; `moved` gives the overrides for
+    /// a drive. For all other runs, and where it gives none, the outcome in `outcomes` stands. `finish` runs a
+    /// simulation to its end.
     ///
     /// # Errors
-    /// Constants that cannot be moved so.
+    /// Constants that cannot be moved in this way.
     pub fn values_moved(
         &self,
         outcomes: &[Outcome],

@@ -1,4 +1,4 @@
-//! The language in which a plan says how a published figure follows from its experiments.
+//! Language in which a plan says how a published figure follows from its experiments.
 //!
 //! ```text
 //! user-512.mean_ns - user-512.stage.transfer          1e9 / user-4k.iops
@@ -9,7 +9,7 @@
 //! A `-` between two letters or digits of a name belongs to the name, so subtraction takes spaces.
 //! [`parse`] resolves every name, so an [`Expression`] names only what exists.
 
-use super::lexer::{Token, tokens};
+use super::lexer::{ExpressionToken, tokens};
 use super::mistake::Mistake;
 use super::plan_experiment::PlanExperiment;
 use super::quantity::Quantity;
@@ -19,7 +19,7 @@ use super::quantity::Quantity;
 pub(super) enum Expression {
     Number(f64),
     Truth(bool),
-    /// A quantity of an experiment, by its place in the plan: a series if the experiment sweeps.
+    /// A quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps.
     Measured(usize, Quantity),
     /// The swept values of an experiment.
     Swept(usize),
@@ -52,7 +52,7 @@ pub(super) enum Operator {
 /// A function of series or numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
-    /// Magnitude, point by point.
+    /// Absolute value, point by point.
     Abs,
     /// Largest and smallest of all arguments and their points.
     Max,
@@ -67,14 +67,14 @@ pub(super) enum Function {
     Spread,
     /// Slope of the least-squares line over the swept values.
     Slope,
-    /// Largest distance from that line, as a share of the line's rise: 0 for a straight line.
+    /// Largest distance from the least-squares line, as a share of the line's rise: 0 for a straight line.
     Bend,
     /// Swept value at which the series is smallest, or largest.
     Argmin,
     Argmax,
     /// Swept value at which the series first reaches nine tenths of its largest.
     Saturation,
-    /// Whether each value is larger, or smaller, than the one before.
+    /// True if each value is larger, or smaller, than the one before.
     Increasing,
     Decreasing,
 }
@@ -113,8 +113,9 @@ const FUNCTIONS: [(&str, Function); 15] = [
     ("decreasing", Function::Decreasing),
 ];
 
-/// How tightly prefixes bind; operators are ranked by [`Operator::power`].
+/// Binding power of the prefix `not`; operators have [`Operator::power`].
 const NOT_POWER: u8 = 3;
+/// Binding power of the prefix `-`.
 const NEGATE_POWER: u8 = 7;
 
 impl Operator {
@@ -130,7 +131,8 @@ impl Operator {
         }
     }
 
-    /// How tightly the right operand must bind: `^` groups to the right (and takes `2^-1`), the others to the left.
+    /// Binding power that the right operand must have: `^` groups to the right (and takes `2^-1`), the others to the
+    /// left.
     fn right_power(self) -> u8 {
         match self {
             Operator::Power => NEGATE_POWER,
@@ -148,7 +150,7 @@ impl Function {
         name_in(&FUNCTIONS, self)
     }
 
-    /// Whether the function takes several arguments.
+    /// True if the function takes several arguments.
     fn is_variadic(self) -> bool {
         matches!(self, Function::Max | Function::Min)
     }
@@ -158,7 +160,7 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
     table.iter().find(|(_, item)| *item == wanted).map_or("", |(name, _)| name)
 }
 
-/// Parse `text` over the experiments of a plan.
+/// Parses `text` over the experiments of a plan.
 ///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
@@ -177,10 +179,10 @@ pub(super) fn parse(text: &str, experiments: &[PlanExperiment]) -> Result<Expres
 
 /// Operator-precedence parser. Its recursion is bounded by the lexer's limit on tokens.
 struct Parser<'a> {
-    tokens: &'a [Token<'a>],
+    tokens: &'a [ExpressionToken<'a>],
     at: usize,
     experiments: &'a [PlanExperiment],
-    /// Unknown names, which do not stop the parse.
+    /// Mistakes of unknown names, which do not stop the parser.
     faults: Vec<Mistake>,
 }
 
@@ -193,11 +195,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek(&self) -> Option<Token<'a>> {
+    fn peek(&self) -> Option<ExpressionToken<'a>> {
         self.tokens.get(self.at).copied()
     }
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<ExpressionToken<'a>> {
         let token = self.peek();
         self.at += 1;
         token
@@ -216,7 +218,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An operand all of whose operators bind at least as tightly as `power_min`.
+    /// Parses an operand all of whose operators bind at least as tightly as `power_min`.
     fn operand(&mut self, power_min: u8) -> Result<Expression, Mistake> {
         let mut left = self.prefix()?;
         while let Some(operator) = self.operator().filter(|operator| operator.power() >= power_min) {
@@ -234,13 +236,13 @@ impl<'a> Parser<'a> {
 
     fn prefix(&mut self) -> Result<Expression, Mistake> {
         match self.next() {
-            Some(Token::Number(number)) => Ok(Expression::Number(number)),
-            Some(Token::Symbol("-")) => Ok(Expression::Negate(Box::new(self.operand(NEGATE_POWER)?))),
-            Some(Token::Symbol("(")) => self.parenthesis(),
-            Some(Token::Name("not")) => Ok(Expression::Not(Box::new(self.operand(NOT_POWER)?))),
-            Some(Token::Name("true")) => Ok(Expression::Truth(true)),
-            Some(Token::Name("false")) => Ok(Expression::Truth(false)),
-            Some(Token::Name(name)) if !matches!(name, "and" | "or") => self.named(name),
+            Some(ExpressionToken::Number(number)) => Ok(Expression::Number(number)),
+            Some(ExpressionToken::Symbol("-")) => Ok(Expression::Negate(Box::new(self.operand(NEGATE_POWER)?))),
+            Some(ExpressionToken::Symbol("(")) => self.parenthesis(),
+            Some(ExpressionToken::Name("not")) => Ok(Expression::Not(Box::new(self.operand(NOT_POWER)?))),
+            Some(ExpressionToken::Name("true")) => Ok(Expression::Truth(true)),
+            Some(ExpressionToken::Name("false")) => Ok(Expression::Truth(false)),
+            Some(ExpressionToken::Name(name)) if !matches!(name, "and" | "or") => self.named(name),
             token => Err(unexpected(token, "a number, a quantity, a function or `(`")),
         }
     }
@@ -260,7 +262,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `experiment.quantity`
+    /// Resolves the name `experiment.quantity`.
     fn measured(&mut self, name: &str) -> Expression {
         let (experiment, path) = name.split_once('.').unwrap_or((name, ""));
         let experiment = self.experiment(experiment);
@@ -273,7 +275,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The place of an experiment; of an unknown one, any place, as the expression will be refused.
+    /// Index of an experiment; for an unknown one any index, because the expression will be refused.
     fn experiment(&mut self, name: &str) -> usize {
         let place = self.experiments.iter().position(|experiment| experiment.name == name);
         if place.is_none() {
@@ -283,9 +285,9 @@ impl<'a> Parser<'a> {
         place.unwrap_or(0)
     }
 
-    /// `x(experiment)`
+    /// Parses `x(experiment)`, the swept values of an experiment.
     fn swept(&mut self) -> Result<Expression, Mistake> {
-        let Some(Token::Name(name)) = self.next() else {
+        let Some(ExpressionToken::Name(name)) = self.next() else {
             return Err(Mistake::new("x( ) without an experiment", "x(experiment)"));
         };
         let experiment = self.experiment(name);
@@ -293,12 +295,13 @@ impl<'a> Parser<'a> {
         Ok(Expression::Swept(experiment))
     }
 
-    /// `at(series, number)`: a number, so that whether the point exists does not depend on a result.
+    /// Parses `at(series, number)`. The second argument is a plain number, so that its existence as a point does not
+    /// depend on a result.
     fn at_point(&mut self) -> Result<Expression, Mistake> {
         let series = self.operand(0)?;
         self.expect(",")?;
         let point = match self.next() {
-            Some(Token::Number(point)) => point,
+            Some(ExpressionToken::Number(point)) => point,
             token => return Err(unexpected(token, "a number, as in at(sizes.mean_ns, 512)")),
         };
         self.expect(")")?;
@@ -323,13 +326,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Mistake {
+fn unexpected(token: Option<ExpressionToken<'_>>, allowed: &str) -> Mistake {
     let found = token.map_or(String::from("the expression ends early"), |token| format!("unexpected `{token}`"));
     Mistake::new(found, allowed)
 }
 
 impl Expression {
-    /// Call `visit` with each experiment's place and what is read of it (nothing for its swept values).
+    /// Calls `visit` with each experiment's index and the quantity that is read of it (`None` for its swept values).
     pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
         match self {
             Expression::Number(_) | Expression::Truth(_) => {}

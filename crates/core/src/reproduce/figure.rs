@@ -1,6 +1,6 @@
 //! Figures of a paper, drawn from the runs of its plan: curves of expressions, or the stages of an experiment.
 
-use super::evaluate::{Value, evaluate};
+use super::evaluate::{ExpressionValue, evaluate};
 use super::mistake::Mistake;
 use super::plan::PlanFigure;
 use super::plan_experiment::PlanExperiment;
@@ -14,39 +14,45 @@ use crate::report::html::columns::{Column, LegendKey, columns};
 use crate::report::html::lines::{Line, lines};
 use crate::results::units;
 
-/// Largest over smallest swept value from which an axis is logarithmic.
+/// Ratio of largest to smallest swept value from which on an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;
 
-/// A figure with its values.
+/// A figure of a paper with its values.
 #[derive(Clone, Debug)]
-pub struct Figure {
+pub struct PaperFigure {
+    /// Title of the figure.
     pub title: String,
     x: String,
     unit: String,
     points: Vec<f64>,
-    /// Names, and a value at each point.
+    /// Curves: name, and a value at each point.
     series: Vec<(String, Vec<f64>)>,
     is_stacked: bool,
 }
 
 impl Reproduction {
-    /// The figures of the plan; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    /// Makes the figures of the plan; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
-    pub fn figures(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Figure> {
+    pub fn figures(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<PaperFigure> {
         assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
         let read = |run: usize, quantity: &Quantity| quantity.read(outcomes[run], &facts[run]);
         self.plan.figures.iter().map(|figure| self.figure(figure, outcomes, &read)).collect()
     }
 
-    fn figure(&self, figure: &PlanFigure, outcomes: &[&Outcome], read: &impl Fn(usize, &Quantity) -> f64) -> Figure {
+    fn figure(
+        &self,
+        figure: &PlanFigure,
+        outcomes: &[&Outcome],
+        read: &impl Fn(usize, &Quantity) -> f64,
+    ) -> PaperFigure {
         let (points, series) = match figure.stages {
             Some(experiment) => stages(&self.plan.experiments[experiment], outcomes),
             None => self.curves(figure, read),
         };
         let PlanFigure { title, x, y, .. } = figure;
-        Figure {
+        PaperFigure {
             title: title.clone(),
             x: x.clone(),
             unit: y.clone(),
@@ -56,7 +62,7 @@ impl Reproduction {
         }
     }
 
-    /// The points of the first curve are those of all.
+    /// Curves of a figure; all have the points of the first one.
     fn curves(
         &self,
         figure: &PlanFigure,
@@ -65,7 +71,7 @@ impl Reproduction {
         let mut over = Vec::new();
         let series = figure.lines.iter().filter_map(|(name, expression)| {
             match evaluate(expression, &self.plan.experiments, read) {
-                Ok(Value::Series { points, values }) => {
+                Ok(ExpressionValue::Series { points, values }) => {
                     over = points;
                     Some((name.clone(), values))
                 }
@@ -76,17 +82,18 @@ impl Reproduction {
         (over, series)
     }
 
-    /// What keeps the figures from being drawn, whatever the results: curves that are none, or of different points.
+    /// Problems of figures that do not depend on results: expressions that are no curves, or curves of different
+    /// points.
     pub(super) fn misdrawn(&self) -> Vec<Problem> {
         let problem = |figure: &PlanFigure| {
             let experiments = &self.plan.experiments;
             let mut over: Option<Vec<f64>> = None;
             for (name, expression) in &figure.lines {
                 match evaluate(expression, experiments, &|_, _| 1.0) {
-                    Ok(Value::Series { points, .. }) if over.as_ref().is_none_or(|over| *over == points) => {
+                    Ok(ExpressionValue::Series { points, .. }) if over.as_ref().is_none_or(|over| *over == points) => {
                         over = Some(points)
                     }
-                    Ok(Value::Series { .. }) => {
+                    Ok(ExpressionValue::Series { .. }) => {
                         return Some((
                             format!("`{name}` has other points than the curve before it"),
                             "the same swept values",
@@ -103,7 +110,7 @@ impl Reproduction {
         problems.map(|(figure, (found, allowed))| figure.place.problem(found, allowed)).collect()
     }
 
-    /// What the curves read that is not there.
+    /// Problems of curves that read quantities which the drives do not have.
     pub(super) fn faults_of_figures(&self, facts: &[Facts]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for figure in &self.plan.figures {
@@ -123,7 +130,7 @@ impl Reproduction {
     }
 }
 
-/// The mean time in each stage that any of the runs has, in ns.
+/// Mean time in each stage that any of the runs has, in ns.
 fn stages(experiment: &PlanExperiment, outcomes: &[&Outcome]) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
     let of_runs: Vec<Vec<(String, f64)>> = experiment.runs.iter().map(|run| means_ns(outcomes[*run])).collect();
     let mut names: Vec<&String> = Vec::new();
@@ -148,8 +155,8 @@ fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
     all.stages.named(&outcome.stack_stages).map(|(name, span)| (String::from(name), span.as_ns() / ios)).collect()
 }
 
-impl Figure {
-    /// The plot.
+impl PaperFigure {
+    /// Draws the figure as HTML.
     pub fn html(&self) -> String {
         if self.is_stacked { self.stacked() } else { self.drawn() }
     }

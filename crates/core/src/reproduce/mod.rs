@@ -1,9 +1,10 @@
 //! Published results beside simulated ones.
 //!
-//! A reproduction is a folder without code: `plan.toml` says which experiments to run and how each
-//! published figure follows from them, `expected.csv` holds what was printed and where, `depends_on.csv`
-//! on which constants in doubt each row was found to depend. The caller runs the experiments; this module owes it every run that is needed, once, and a verdict on every
-//! published row. Nothing is ever dropped: a row that the plan does not mention is an error of the plan.
+//! A reproduction is a folder without code. `plan.toml` says which experiments to run and how each published figure
+//! follows from them, `expected.csv` holds the published values with their sources, and `depends_on.csv` the uncertain
+//! constants on which each row was found to depend. The caller runs the experiments; this module lists every needed run
+//! once, and gives a verdict on every published row. Nothing is dropped: a row that the plan does not mention is an
+//! error of the plan.
 //!
 //! ```text
 //! Reproduction::load ── runs() ── caller resolves drives ── check() ── caller simulates ── judge()
@@ -36,37 +37,37 @@ use crate::config::UncertaintyCause;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
-use dependence::Leaning;
-use evaluate::{Value, evaluate};
+use dependence::RowDependence;
+use evaluate::{ExpressionValue, evaluate};
 use expected::Expected;
 use expression::Expression;
 use mistake::Mistake;
-use plan::{Plan, PlanRow};
+use plan::{PlanRow, ReproductionPlan};
 use quantity::Quantity;
 
 pub use dependence::{Dependence, MOVED_SHARE};
-pub use expected::Kind;
-pub use figure::Figure;
+pub use expected::ClaimKind;
+pub use figure::PaperFigure;
 pub use plan::RunSpec;
 pub(crate) use plan::option_text;
 use verdict::Remarks;
 pub use verdict::{Row, Verdict, document};
 
-/// A plan and the published results that it answers to.
+/// A reproduction: a plan, and the published results that it is compared with.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     paper: String,
-    plan: Plan,
+    plan: ReproductionPlan,
     expected: Vec<Expected>,
     dependence: Dependence,
 }
 
-/// What a judgement needs to know of the drive of a run, overrides applied.
+/// Facts on the drive of a run, overrides applied, that verdicts need.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Its constants in doubt.
+    /// Uncertain constants of the drive.
     pub doubts: Vec<(UncertaintyCause, String)>,
-    /// The resolved description: an object for each section, with keys as drive files have them.
+    /// Resolved description: an object for each section, with keys as in drive files.
     pub description: serde_json::Value,
 }
 
@@ -78,13 +79,13 @@ impl From<&Drive> for Facts {
 }
 
 impl Facts {
-    /// The number under a dotted key; true is 1. None if there is none or it is no number.
+    /// Number at a dotted key, 1 for true; `None` if there is no number.
     fn parameter(&self, key: &str) -> Option<f64> {
         let value = self.description.pointer(&format!("/{}", key.replace('.', "/")))?;
         value.as_f64().or_else(|| value.as_bool().map(|truth| f64::from(u8::from(truth))))
     }
 
-    /// Names under which the stages of the software stack are counted.
+    /// Names under which results count the stages of the software stack.
     fn stack_stages(&self) -> Vec<&str> {
         let stages = self.description.pointer("/stack/stages").and_then(serde_json::Value::as_array);
         stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).map(column_of).collect()
@@ -92,7 +93,7 @@ impl Facts {
 }
 
 impl Reproduction {
-    /// Read the reproduction of `paper` from the texts of its `plan.toml` and `expected.csv`.
+    /// Reads the reproduction of `paper` from the texts of its `plan.toml` and `expected.csv`.
     ///
     /// # Errors
     /// All problems of both texts at once: syntax, unknown keys, experiments, quantities and functions,
@@ -113,7 +114,7 @@ impl Reproduction {
         problems.or(reproduction)
     }
 
-    /// With the constants on which the rows were found to depend: the text of `depends_on.csv`.
+    /// Adds the constants on which the rows were found to depend: the text of `depends_on.csv`.
     ///
     /// # Errors
     /// Lines of another form.
@@ -122,33 +123,33 @@ impl Reproduction {
         Ok(self)
     }
 
-    /// Take dependences that were measured anew.
+    /// Replaces the dependences by newly measured ones.
     pub fn depends(&mut self, dependence: Dependence) {
         self.dependence = dependence;
     }
 
-    /// On what the rows depend, as far as it is known.
+    /// Dependences of the rows, as far as they are known.
     pub fn dependence(&self) -> &Dependence {
         &self.dependence
     }
 
-    /// What a reader of the results should know of the plan: quantities that have another name by now.
+    /// Notes for a reader of the results: quantities that the plan calls by an earlier name.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
 
-    /// Name of the paper, which is the name of the folder.
+    /// Name of the paper, which is the name of its folder.
     pub fn paper(&self) -> &str {
         &self.paper
     }
 
-    /// Every simulation that the plan needs, once.
+    /// Every simulation that the plan needs, each once.
     pub fn runs(&self) -> &[RunSpec] {
         &self.plan.runs
     }
 
-    /// Say what is wrong with a run, at the place of the experiment that asks for it: its drive is
-    /// unknown, say, or its job makes no sense.
+    /// Makes a problem of a run at the place of the experiment that asks for it, such as an unknown drive or a job that
+    /// cannot run.
     ///
     /// # Panics
     /// If there is no such run.
@@ -156,8 +157,8 @@ impl Reproduction {
         self.plan.places[run].problem(found, allowed)
     }
 
-    /// Check, before anything runs, that every stage and parameter that an expression names exists in
-    /// the drives of its runs; `facts` are those of [`Reproduction::runs`], in order.
+    /// Checks, before anything runs, that every stage and parameter that an expression names exists in the drives of
+    /// its runs; `facts` are those of [`Reproduction::runs`], in order.
     ///
     /// # Errors
     /// Every name that does not exist.
@@ -175,7 +176,7 @@ impl Reproduction {
         problems.or(())
     }
 
-    /// Judge every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    /// Judges every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
@@ -188,7 +189,7 @@ impl Reproduction {
         self.rows().zip(values).map(judged).collect()
     }
 
-    /// The simulated value of every row, in the order of [`Reproduction::judge`]; none if it has no finite one.
+    /// Simulated value of every row, in the order of [`Reproduction::judge`]; `None` if it has no finite one.
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
@@ -199,17 +200,18 @@ impl Reproduction {
         self.rows().map(|(row, _)| row.value.as_ref().and_then(|value| self.number(value, &read))).collect()
     }
 
-    /// Ids of the rows whose values differ between two sets of them by more than counts as moved: see
-    /// [`Dependence`]. Inputs move with the description by themselves, and are left out.
+    /// Ids of the rows whose values differ between two sets of values by enough to count as moved, see [`Dependence`].
+    /// Inputs follow the description and are left out.
     pub fn moved<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
         let rows = self.rows().zip(before.iter().zip(after));
         let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
         moved.map(|((row, _), _)| row.id.as_str()).collect()
     }
 
-    /// For each run, whether one of the rows that are `wanted`, by id and kind, reads anything of it in which a constant can
-    /// have a part: any, or the one of this key. Those of the section `power` have none in what happens.
-    pub fn needed(&self, wanted: impl Fn(&str, Kind) -> bool, key: Option<&str>) -> Vec<bool> {
+    /// For each run, true if a row that is `wanted`, by id and kind, reads anything of it in which a constant can have
+    /// a part: any constant, or the one of this key. Constants of the section `power` have a part only in power
+    /// figures.
+    pub fn needed(&self, wanted: impl Fn(&str, ClaimKind) -> bool, key: Option<&str>) -> Vec<bool> {
         let is_of_power = key.is_some_and(|key| key.starts_with("power."));
         let mut needed = vec![false; self.plan.runs.len()];
         for (row, _) in self.rows().filter(|(row, expected)| wanted(&row.id, expected.kind)) {
@@ -218,9 +220,9 @@ impl Reproduction {
         needed
     }
 
-    /// On what a row depends: as it was measured for all constants that are in doubt now, or, before that, on everything
-    /// in doubt in the drives that it reads. So a row never seems to depend on less than it does.
-    fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> Leaning {
+    /// Dependence of a row: as measured for all constants that are uncertain now, or, before that, on all uncertain
+    /// constants of the drives that it reads. So a row never seems to depend on less than it does.
+    fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> RowDependence {
         if self.is_measured(facts) {
             return self.dependence.of(&row.id);
         }
@@ -233,7 +235,7 @@ impl Reproduction {
         all.of(&row.id)
     }
 
-    /// Whether the dependences are those of all constants that are in doubt, and of no others.
+    /// True if the dependences were measured for exactly the constants that are uncertain now.
     ///
     /// `facts` are those of [`Reproduction::runs`], in order.
     pub fn is_measured(&self, facts: &[Facts]) -> bool {
@@ -242,7 +244,7 @@ impl Reproduction {
         now == self.dependence.constants()
     }
 
-    /// Published rows, in their order, with their rows of the plan.
+    /// Published rows in their order, each with its row of the plan.
     fn rows(&self) -> impl Iterator<Item = (&PlanRow, &Expected)> {
         self.expected.iter().filter_map(|expected| {
             let row = self.plan.rows.iter().find(|row| row.id == expected.id);
@@ -264,11 +266,13 @@ impl Reproduction {
         unplanned.chain(unpublished).collect()
     }
 
-    /// What is wrong with the kind of a row's value. As no kind depends on a result, any will do here.
+    /// Problem of a row whose value has the wrong kind. As no kind depends on a result, any results will do here.
     fn misfit(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
         let (found, allowed) = match (value, expected.printed) {
-            (Ok(Value::Number(_)), Some(_)) | (Ok(Value::Truth(_)), None) => return self.idleness(row, expected),
+            (Ok(ExpressionValue::Number(_)), Some(_)) | (Ok(ExpressionValue::Truth(_)), None) => {
+                return self.idleness(row, expected);
+            }
             (Err(found), _) => (found, ""),
             (Ok(value), Some(_)) => (format!("`{}` gives {}", row.id, value.kind()), "a number"),
             (Ok(value), None) => (format!("`{}` gives {}", row.id, value.kind()), "a comparison"),
@@ -276,11 +280,11 @@ impl Reproduction {
         Some(row.place.problem(found, allowed))
     }
 
-    /// The problem of a result that no run has a part in: what follows from given numbers alone is an input.
+    /// Problem of a result that reads no run: a value that follows from given numbers alone is an input.
     fn idleness(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let mut reads_runs = false;
         self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
-        let is_idle = !reads_runs && expected.kind != Kind::Input;
+        let is_idle = !reads_runs && expected.kind != ClaimKind::Input;
         is_idle.then(|| expected.place.problem(format!("`{}` reads no result of a run", row.id), "the kind input"))
     }
 
@@ -296,7 +300,7 @@ impl Reproduction {
         faults
     }
 
-    /// Call `visit` with every run and quantity that a row's value reads.
+    /// Calls `visit` with every run and quantity that a row's value reads.
     fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &Quantity)) {
         let Some(value) = &row.value else { return };
         value.visit(&mut |experiment, quantity| {
@@ -306,12 +310,12 @@ impl Reproduction {
     }
 }
 
-/// Whether a value has moved enough to count.
+/// True if a value has moved by enough to count.
 fn is_moved(expected: &Expected, before: Option<f64>, after: Option<f64>) -> bool {
     let share = match expected.kind {
-        Kind::Input => return false,
-        Kind::Shape => 0.0,
-        Kind::Number => MOVED_SHARE.min(expected.tolerance_pct() / 100.0 / 2.0),
+        ClaimKind::Input => return false,
+        ClaimKind::Shape => 0.0,
+        ClaimKind::Number => MOVED_SHARE.min(expected.tolerance_pct() / 100.0 / 2.0),
     };
     match (before, after) {
         (Some(before), Some(after)) => (after - before).abs() > share * before.abs(),

@@ -1,36 +1,37 @@
-//! The papers whose results are reproduced, as they come with the program.
+//! Papers whose results are reproduced and that come with the program.
 
 use super::{PAPERS, Reproduction};
 use crate::problem::{Problem, Problems};
 
-/// A paper: the folder `reproductions/<name>`.
+/// A paper, which is the folder `reproductions/<name>`.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
+    /// Name of the folder.
     pub name: &'static str,
     plan: &'static str,
     expected: &'static str,
     depends_on: &'static str,
 }
 
-/// All of them.
+/// All papers.
 pub fn all() -> impl Iterator<Item = Paper> {
     PAPERS.iter().map(|&(name, plan, expected, depends_on)| Paper { name, plan, expected, depends_on })
 }
 
 impl Paper {
-    /// Its plan, published results and dependences.
+    /// Reads the paper's plan, published results and dependences.
     ///
     /// # Errors
-    /// What is wrong with any of them.
+    /// All problems of these texts.
     pub fn load(&self) -> Result<Reproduction, Problems> {
         Reproduction::load(self.name, self.plan, self.expected)?.with_dependence(self.depends_on)
     }
 }
 
-/// The paper of this name.
+/// Paper of this name.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such paper.
 pub fn find(name: &str) -> Result<Paper, Problems> {
     all().find(|paper| paper.name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|paper| paper.name).collect();

@@ -41,7 +41,7 @@ use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
 use crate::results::current_name;
 
-/// Seed of experiments where the plan gives none.
+/// Seed of experiments for which the plan gives none.
 const SEED_DEFAULT: u64 = 1;
 
 /// One simulation: everything that its outcome depends on.
@@ -49,79 +49,81 @@ const SEED_DEFAULT: u64 = 1;
 pub struct RunSpec {
     /// Name of a shipped drive.
     pub drive: String,
-    /// Overrides of its description, as `link.lanes=8`, the last of a key counting.
+    /// Overrides of the drive's description, as `link.lanes=8`; the last of a key counts.
     pub set: Vec<String>,
     /// fio options, each given once.
     pub job: Vec<(String, String)>,
-    /// Those of a second job that runs beside it, if there is one.
+    /// fio options of a second job that runs at the same time, if there is one.
     pub beside: Option<Vec<(String, String)>>,
-    /// What is asked in place of jobs: transfers between a device and host memory ([`crate::dma`]).
+    /// Options of transfers between a device and host memory ([`crate::dma`]), which replace the jobs.
     pub transfers: Option<Vec<(String, String)>>,
+    /// Seed of the run.
     pub seed: u64,
 }
 
-/// How the simulated value of one published result is obtained.
+/// Row of a plan: how the simulated value of one published result is obtained.
 #[derive(Clone, Debug)]
 pub(super) struct PlanRow {
     pub place: Place,
     pub id: String,
     pub value: Option<Expression>,
-    /// Why the result cannot be claimed to be explained.
+    /// Reason why the result cannot be compared.
     pub unexplained: Option<String>,
-    /// Why it comes out off, if it does.
+    /// Reason why the value differs from the published one, if it does.
     pub because: Option<String>,
 }
 
-/// What a report draws.
+/// Figure of a plan, for a report.
 #[derive(Clone, Debug)]
 pub(super) struct PlanFigure {
     pub place: Place,
     pub title: String,
-    /// What is swept, and the unit of what is drawn.
+    /// Label of the swept values.
     pub x: String,
+    /// Unit of the drawn values.
     pub y: String,
-    /// Curves by name; none if stages are drawn.
+    /// Curves by name; empty if stages are drawn.
     pub lines: Vec<(String, Expression)>,
-    /// Place of the experiment whose stages are drawn.
+    /// Index of the experiment whose stages are drawn.
     pub stages: Option<usize>,
 }
 
 /// A plan, read and resolved.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
-    /// All runs, equal ones once.
+pub(super) struct ReproductionPlan {
+    /// All runs; equal runs of several experiments are one run.
     pub runs: Vec<RunSpec>,
-    /// For each run the experiment that asks for it first.
+    /// For each run, place of the first experiment that needs it.
     pub places: Vec<Place>,
     pub experiments: Vec<PlanExperiment>,
     pub rows: Vec<PlanRow>,
     pub figures: Vec<PlanFigure>,
-    /// Quantities that have another name by now.
+    /// Notes on quantities that the plan calls by an earlier name.
     pub notes: Vec<String>,
 }
 
-/// Read a plan; all problems go to `problems`, and what has any is left out.
-pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Plan {
+/// Reads a plan. All problems are added to `problems`, and entries with problems are left out.
+pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> ReproductionPlan {
     let document = document::parse(file, text);
     problems.0.extend(document.problems);
-    let mut reader = PlanReader { plan: Plan::default(), problems: &mut problems.0 };
+    let mut reader = PlanReader { plan: ReproductionPlan::default(), problems: &mut problems.0 };
     reader.document(&document.table);
     reader.plan
 }
 
 struct PlanReader<'a> {
-    plan: Plan,
+    plan: ReproductionPlan,
     problems: &'a mut Vec<Problem>,
 }
 
-/// What experiments inherit from the head of the plan.
+/// Values that experiments inherit from the head of the plan.
 struct Defaults {
     seed: u64,
     job: Vec<(String, String)>,
 }
 
-/// The values that a sweep gives to a key, with their text.
-struct Sweep {
+/// Values that a sweep gives to a key, with their texts.
+struct PlanSweep {
     key: String,
     values: Vec<(f64, String)>,
 }
@@ -184,7 +186,7 @@ impl PlanReader<'_> {
         name
     }
 
-    fn sweep(&mut self, table: &Table) -> Option<Sweep> {
+    fn sweep(&mut self, table: &Table) -> Option<PlanSweep> {
         let entry = document::entry(table, "sweep")?;
         let Value::Table(inner) = &entry.node.value else {
             self.refuse(&entry.place, "a sweep that is no table", "{ key = \"job.bs\", values = [512, 4096] }");
@@ -198,7 +200,7 @@ impl PlanReader<'_> {
             return None;
         }
         let values = values.iter().filter_map(|node| self.number(node)).collect();
-        Some(Sweep { key, values })
+        Some(PlanSweep { key, values })
     }
 
     fn number(&mut self, node: &Node) -> Option<(f64, String)> {
@@ -307,7 +309,7 @@ impl PlanReader<'_> {
         self.refuse(&entry.place, format!("{} = {}", entry.key, entry.node.quote), allowed);
     }
 
-    /// The tables of `[[key]]`.
+    /// Tables of the list `[[key]]`.
     fn tables<'t>(&mut self, table: &'t Table, key: &str) -> Vec<(&'t Place, &'t Table)> {
         let nodes = self.array(table, key).unwrap_or(&[]);
         let mut tables = Vec::new();
@@ -354,7 +356,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// A string that must be there; empty, and a problem, if it is not.
+    /// String that must be given; empty, with a problem, if it is not.
     fn required(&mut self, place: &Place, table: &Table, key: &str) -> String {
         if document::entry(table, key).is_none() {
             self.refuse(place, format!("no {key}"), &format!("{key} = \"…\""));
@@ -374,7 +376,7 @@ impl PlanReader<'_> {
         seed
     }
 
-    /// fio options, in fio's own writing: true is 1.
+    /// fio options, with values in fio's notation: true is 1.
     fn job(&mut self, table: &Table, key: &str) -> Vec<(String, String)> {
         let Some(entry) = document::entry(table, key) else {
             return Vec::new();
@@ -394,7 +396,7 @@ impl PlanReader<'_> {
     }
 }
 
-/// A value as a fio job file would have it; none if no option takes its like.
+/// Value in the notation of a fio job file; `None` if no option has values of this type.
 pub(crate) fn option_text(value: &Value) -> Option<String> {
     match value {
         Value::String(string) => Some(string.clone()),
@@ -422,7 +424,7 @@ fn set_option(options: &mut Vec<(String, String)>, key: &str, text: &str) {
 }
 
 impl RunSpec {
-    /// This run with one key of the drive, or one option of the job, at a swept value.
+    /// Returns this run with one key of the drive, or one option of the job, at a swept value.
     fn with(&self, key: &str, text: &str) -> RunSpec {
         let mut spec = self.clone();
         let transfers = key.strip_prefix("transfers.").and_then(|option| Some((option, spec.transfers.as_mut()?)));
@@ -435,8 +437,8 @@ impl RunSpec {
     }
 }
 
-impl Plan {
-    /// The place of a run, added if no equal one is there.
+impl ReproductionPlan {
+    /// Index of a run, which is added if no equal one is there.
     fn place_of(&mut self, spec: RunSpec, place: &Place) -> usize {
         let known = self.runs.iter().position(|run| *run == spec);
         known.unwrap_or_else(|| {
@@ -448,7 +450,7 @@ impl Plan {
 }
 
 impl Mistake {
-    /// The mistake as a problem of a place.
+    /// Makes a problem of this mistake at a place.
     pub(super) fn at(self, place: &Place) -> Problem {
         place.problem(self.found, self.allowed)
     }
@@ -458,7 +460,7 @@ impl Mistake {
 mod tests {
     use super::*;
 
-    fn plan(text: &str) -> Result<Plan, Vec<String>> {
+    fn plan(text: &str) -> Result<ReproductionPlan, Vec<String>> {
         let mut problems = Problems::default();
         let plan = read("plan.toml", text, &mut problems);
         match problems.0.is_empty() {

@@ -1,4 +1,4 @@
-//! What a printed number allows: the one rule from which all tolerances follow, the same for all papers.
+//! Tolerance of a printed number: the one rule from which the tolerances of all papers follow.
 //!
 //! | the paper's words | a simulated value may lie |
 //! |---|---|
@@ -13,33 +13,33 @@
 //! | "figure" | within a tenth: read off a curve |
 //! | "exactly" | at the number |
 //!
-//! All digits that stand in the file count, zeros too, so that "75" has two and "75.0" three. A number in words ("a
-//! microsecond", "twice", "tenfold") has one. The 2 % are what a measurement is good for where a paper states no
-//! variation: results that one paper prints twice differ by 1.4 % ("78 kIOPS" and "nearly 13 us"), 0.5 % ("75 kIOPS"
-//! and 300 k for four cards) and 3 % ("16 MB/s" and 66 MHz at two bits).
+//! All digits in the file count, zeros too, so that "75" has two and "75.0" three. A number in words ("a microsecond",
+//! "twice", "tenfold") has one. The 2 % are the accuracy of a measurement for which a paper states no variation:
+//! results that one paper prints twice differ by 1.4 % ("78 kIOPS" and "nearly 13 us"), 0.5 % ("75 kIOPS" and 300 k for
+//! four cards) and 3 % ("16 MB/s" and 66 MHz at two bits).
 
-/// Least and largest share that a plain number allows.
+/// Least and largest tolerance of a plain number, as a share of it.
 const PLAIN: (f64, f64) = (0.02, 0.2);
-/// The same for a number with "about".
+/// Least and largest tolerance of a number with "about", as a share of it.
 const ABOUT: (f64, f64) = (0.1, 0.2);
-/// Share beyond the number that "just" reaches.
+/// Tolerance beyond a number with "just", as a share of it.
 const JUST: f64 = 0.1;
-/// Share beyond the number that a bound reaches.
+/// Tolerance beyond a number that is a bound, as a share of it.
 const BOUND: f64 = 0.2;
-/// Share that a value read off a figure may be off by.
+/// Tolerance of a value read off a figure, as a share of it.
 const FIGURE: f64 = 0.1;
-/// So much is lost in comparing numbers that have gone through arithmetic.
+/// Relative rounding error of numbers that have gone through arithmetic.
 const ROUNDING: f64 = 1e-9;
 
 /// A number as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Printed {
     pub value: f64,
-    /// Half a unit of its last digit.
+    /// Half a unit of the last printed digit.
     pub half_unit: f64,
 }
 
-/// How the words around a number are to be taken.
+/// Meaning of the words around a printed number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
     Plain,
@@ -54,7 +54,7 @@ pub(super) enum Words {
     Exactly,
 }
 
-/// The words that a row may hold, and how each is taken.
+/// Words that a row may hold, with their meanings.
 const WORDS: &[(&str, Words)] = &[
     ("", Words::Plain),
     ("~", Words::About),
@@ -87,7 +87,7 @@ const WORDS: &[(&str, Words)] = &[
 ];
 
 impl Printed {
-    /// Digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`, `0.52`.
+    /// Parses digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`, `0.52`.
     pub(super) fn parse(text: &str) -> Option<Printed> {
         let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)?;
         let (digits, power) = text.split_once('e').unwrap_or((text, "0"));
@@ -97,7 +97,7 @@ impl Printed {
         Some(Printed { value, half_unit: 0.5 * libm::pow(10.0, f64::from(last_digit)) })
     }
 
-    /// The values that count as this number, lowest and highest.
+    /// Lowest and highest value that count as this number.
     pub(super) fn accepted(self, words: Words) -> (f64, f64) {
         let value = self.value;
         let around = |(least, most): (f64, f64)| (self.half_unit / value).clamp(least, most);
@@ -122,7 +122,7 @@ impl Words {
         WORDS.iter().find(|(known, _)| *known == text).map(|(_, words)| *words)
     }
 
-    /// Every phrase that is known, for messages.
+    /// All known phrases, for messages.
     pub(super) fn known() -> String {
         let phrases: Vec<&str> = WORDS.iter().map(|(phrase, _)| *phrase).filter(|phrase| !phrase.is_empty()).collect();
         format!("nothing, {}", phrases.join(", "))
@@ -133,7 +133,7 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// What a text with words allows below and above, in per cent.
+    /// Tolerance of a number with words below and above it, in per cent.
     fn allowed(text: &str, words: &str) -> (f64, f64) {
         let printed = Printed::parse(text).unwrap();
         let (low, high) = printed.accepted(Words::parse(words).unwrap());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_allows_half_a_unit_of_its_last_digit_and_two_to_twenty_per_cent() {
+    fn plain_number_has_a_tolerance_of_half_a_unit_within_2_to_20_percent() {
         assert_eq!(allowed("1.4e3", ""), (-3.57, 3.57));
         assert_eq!(allowed("1.40e3", ""), (-2.0, 2.0));
         assert_eq!(allowed("12", ""), (-4.17, 4.17));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn words_widen_a_number_or_make_it_a_bound() {
+    fn words_widen_the_tolerance_or_make_the_number_a_bound() {
         assert_eq!(allowed("4.5e3", "~"), (-10.0, 10.0));
         assert_eq!(allowed("3", "about"), (-16.67, 16.67));
         assert_eq!(allowed("1e3", "just over"), (0.0, 10.0));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_printed_number_is_refused() {
+    fn text_that_is_no_printed_number_is_refused() {
         for text in ["", "x", "-1", "0", "1e", "1e400", "nan", "inf", "1.2.3"] {
             assert_eq!(Printed::parse(text), None, "{text}");
         }

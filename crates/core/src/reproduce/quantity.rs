@@ -1,4 +1,4 @@
-//! Quantities that an expression can read of a run: one table a group, name beside meaning.
+//! Quantities of a run that an expression can read: one table for each group, with name and meaning.
 //!
 //! | written | is |
 //! |---|---|
@@ -16,47 +16,47 @@ use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use crate::time::Span;
 
-/// A quantity of a run.
+/// Quantity of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Quantity {
-    Requests(Side, fn(&Requests) -> f64),
-    /// In per cent.
-    Percentile(Side, f64),
-    /// By name, as [`plain`] writes it.
-    Stage(Side, String),
+    Requests(RequestSide, fn(&SideRequests) -> f64),
+    /// Percentile of the total latency, in per cent.
+    Percentile(RequestSide, f64),
+    /// Mean time in a stage, whose name is written as by [`plain`].
+    Stage(RequestSide, String),
     Upstream(fn(&WireUse, Span) -> f64),
     Downstream(fn(&WireUse, Span) -> f64),
     Run(fn(&Outcome) -> f64),
-    /// One that a sweep has too.
+    /// Figure that sweeps have too.
     Swept(&'static Figure),
     Counter(String),
-    /// By dotted key.
+    /// Parameter of the description, by dotted key.
     Parameter(String),
 }
 
-/// Which requests a quantity is about.
+/// Requests that a quantity covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum RequestSide {
     Both,
     Read,
     Write,
-    /// Those of the second job.
+    /// Requests of the second job.
     Beside,
 }
 
-/// Requests of one side, all jobs added up.
+/// Requests of one side, added up over all jobs.
 #[derive(Default)]
-pub(super) struct Requests {
+pub(super) struct SideRequests {
     ios: u64,
     iops: f64,
     bytes_per_s: f64,
     total: Latency,
 }
 
-/// Names with what each reads.
+/// Table of names, with a function that reads each.
 type Table<F> = &'static [(&'static str, F)];
 
-const REQUESTS: Table<fn(&Requests) -> f64> = &[
+const REQUESTS: Table<fn(&SideRequests) -> f64> = &[
     ("iops", |requests| requests.iops),
     ("bytes_per_s", |requests| requests.bytes_per_s),
     ("mean_ns", |requests| requests.total.mean_ns()),
@@ -75,7 +75,7 @@ const WIRE: Table<fn(&WireUse, Span) -> f64> = &[
     ("busy_share", |wire, elapsed| wire.busy_share(elapsed)),
 ];
 
-/// Processor times are cores: time spent by all cores over the time of the run.
+/// Quantities of the whole run. Processor times are in cores: time spent by all cores over the time of the run.
 const RUN: Table<fn(&Outcome) -> f64> = &[
     ("elapsed_ns", |outcome| outcome.elapsed.as_ns()),
     ("working", |outcome| outcome.cpu.working.as_s() / outcome.elapsed.as_s()),
@@ -87,18 +87,18 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
     ("memory_w", |outcome| outcome.memory_j.map_or(f64::NAN, |joules| joules / outcome.elapsed.as_s())),
 ];
 
-/// The groups that end in a name which tables here do not hold, as messages show them.
+/// Groups whose names these tables do not hold, as messages show them.
 const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
 
 impl Quantity {
-    /// The quantity that `path` names, without the experiment in front.
+    /// Quantity that `path` names, without the experiment in front.
     pub(super) fn parse(path: &str) -> Result<Quantity, Mistake> {
         match path.split_once('.') {
-            None => Quantity::of_requests(Side::Both, path).or_else(|_| Quantity::of_run(path)),
-            Some(("read", name)) => Quantity::of_requests(Side::Read, name),
-            Some(("write", name)) => Quantity::of_requests(Side::Write, name),
-            Some(("beside", name)) => Quantity::of_requests(Side::Beside, name),
-            Some(("stage", _)) => Quantity::of_requests(Side::Both, path),
+            None => Quantity::of_requests(RequestSide::Both, path).or_else(|_| Quantity::of_run(path)),
+            Some(("read", name)) => Quantity::of_requests(RequestSide::Read, name),
+            Some(("write", name)) => Quantity::of_requests(RequestSide::Write, name),
+            Some(("beside", name)) => Quantity::of_requests(RequestSide::Beside, name),
+            Some(("stage", _)) => Quantity::of_requests(RequestSide::Both, path),
             Some(("upstream", name)) => find(WIRE, name).map(Quantity::Upstream),
             Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
             Some(("counter", name)) => Ok(Quantity::Counter(String::from(name))),
@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    fn of_requests(side: Side, name: &str) -> Result<Quantity, Mistake> {
+    fn of_requests(side: RequestSide, name: &str) -> Result<Quantity, Mistake> {
         if let Some(stage) = name.strip_prefix("stage.") {
             return Ok(Quantity::Stage(side, String::from(stage)));
         }
@@ -135,7 +135,7 @@ impl Quantity {
         })
     }
 
-    /// Whether a drive that is described so has this quantity; if not, what is wrong.
+    /// Checks that a drive with these facts has the quantity.
     pub(super) fn check(&self, facts: &Facts) -> Result<(), Mistake> {
         match self {
             Quantity::Parameter(key) if facts.parameter(key).is_none() => {
@@ -147,16 +147,16 @@ impl Quantity {
         }
     }
 
-    /// Whether what servers draw can have a part in it.
+    /// True if the server's power can have a part in the quantity.
     pub(super) fn may_be_of_power(&self) -> bool {
         matches!(self, Quantity::Run(_) | Quantity::Swept(_) | Quantity::Parameter(_))
     }
 
-    /// The quantity of one run.
+    /// Reads the quantity of one run.
     pub(super) fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {
-            Quantity::Requests(side, read) => read(&Requests::of(outcome, *side)),
-            Quantity::Percentile(side, percent) => Requests::of(outcome, *side).total.percentile(*percent).as_ns(),
+            Quantity::Requests(side, read) => read(&SideRequests::of(outcome, *side)),
+            Quantity::Percentile(side, percent) => SideRequests::of(outcome, *side).total.percentile(*percent).as_ns(),
             Quantity::Stage(side, stage) => stage_mean_ns(outcome, *side, stage),
             Quantity::Upstream(read) => read(&outcome.upstream, outcome.elapsed),
             Quantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
@@ -183,7 +183,7 @@ fn counted(outcome: &Outcome, name: &str) -> f64 {
     found.map_or(f64::NAN, |(_, count)| *count as f64)
 }
 
-/// A stage name as expressions write it: small letters and digits, anything else one underscore.
+/// Name of a stage as expressions write it: small letters and digits, and one underscore for anything else.
 pub(super) fn plain(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_").to_lowercase()
@@ -198,14 +198,15 @@ fn check_stage(stage: &str, facts: &Facts) -> Result<(), Mistake> {
     }
 }
 
-fn directions(outcome: &Outcome, side: Side) -> impl Iterator<Item = &DirectionOutcome> {
-    let jobs = if side == Side::Beside { outcome.jobs.get(1..).unwrap_or_default() } else { &outcome.jobs[..] };
-    let both = jobs.iter().flat_map(|job| [(Side::Read, &job.read), (Side::Write, &job.write)]);
-    both.filter(move |(of, _)| matches!(side, Side::Both | Side::Beside) || side == *of).map(|(_, direction)| direction)
+fn directions(outcome: &Outcome, side: RequestSide) -> impl Iterator<Item = &DirectionOutcome> {
+    let jobs = if side == RequestSide::Beside { outcome.jobs.get(1..).unwrap_or_default() } else { &outcome.jobs[..] };
+    let both = jobs.iter().flat_map(|job| [(RequestSide::Read, &job.read), (RequestSide::Write, &job.write)]);
+    both.filter(move |(of, _)| matches!(side, RequestSide::Both | RequestSide::Beside) || side == *of)
+        .map(|(_, direction)| direction)
 }
 
-/// Sums start at 0, as the sum of no floats at all is -0.
-fn stage_mean_ns(outcome: &Outcome, side: Side, stage: &str) -> f64 {
+/// Mean time in a stage. Sums start at 0, because the sum of no floats at all is -0.
+fn stage_mean_ns(outcome: &Outcome, side: RequestSide, stage: &str) -> f64 {
     let sum_ns = |direction: &DirectionOutcome| -> f64 {
         let stages = direction.stages.named(&outcome.stack_stages);
         stages.filter(|(name, _)| plain(name) == stage).fold(0.0, |sum, (_, span)| sum + span.as_ns())
@@ -214,9 +215,9 @@ fn stage_mean_ns(outcome: &Outcome, side: Side, stage: &str) -> f64 {
     directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / ios as f64
 }
 
-impl Requests {
-    fn of(outcome: &Outcome, side: Side) -> Requests {
-        let mut sum = Requests::default();
+impl SideRequests {
+    fn of(outcome: &Outcome, side: RequestSide) -> SideRequests {
+        let mut sum = SideRequests::default();
         for direction in directions(outcome, side) {
             sum.ios += direction.ios;
             sum.iops += direction.iops();

@@ -6,7 +6,8 @@ use crate::ledger::stage::Ledger;
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
 use crate::time::{Span, Time};
 
-/// Reads of 512 bytes that take `latencies_ns`, of which 1000 ns in the stack and the rest waiting for a poll.
+/// Outcome of reads of 512 bytes that take `latencies_ns`, of which 1000 ns are in the stack and the rest waiting for a
+/// poll.
 pub(super) fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
     let (mut total, mut stages) = (Latency::default(), StageTimes::default());
     for latency in latencies_ns.iter().copied().map(Span::from_ns) {
@@ -22,12 +23,12 @@ pub(super) fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
     DirectionOutcome { ios, bytes: 512 * ios, runtime, total, stages, ..DirectionOutcome::default() }
 }
 
-/// Two reads, one after the other, of 1000 and 3000 ns.
+/// Outcome of two reads, one after the other, of 1000 and 3000 ns.
 pub(super) fn outcome() -> Outcome {
     outcome_of(&[1000, 3000])
 }
 
-/// Reads of 512 bytes, one after the other.
+/// Outcome of reads of 512 bytes, one after the other.
 pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     let read = reads(latencies_ns);
     let elapsed = read.runtime;
@@ -49,7 +50,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     }
 }
 
-/// A drive with some keys.
+/// Facts on a drive with some keys.
 pub(super) fn facts() -> Facts {
     Facts {
         doubts: vec![

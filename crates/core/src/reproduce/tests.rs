@@ -1,4 +1,4 @@
-//! Whole reproductions: from the two texts to the verdicts.
+//! Tests of whole reproductions, from the two texts to the verdicts.
 
 use super::*;
 use crate::drive_file::{Override, shipped};
@@ -16,7 +16,7 @@ fn row(id: &str, value: &str) -> String {
     format!("[[row]]\nid = \"{id}\"\nvalue = \"{value}\"\n")
 }
 
-/// The verdicts if every run of the plan gives two reads of 1000 and 3000 ns.
+/// Verdicts if every run of the plan gives two reads of 1000 and 3000 ns.
 fn judged(rows: &str, expected: &str) -> Vec<Row> {
     let reproduction = load(rows, expected).unwrap();
     let outcome = sample::outcome();
@@ -25,7 +25,7 @@ fn judged(rows: &str, expected: &str) -> Vec<Row> {
 }
 
 #[test]
-fn a_number_that_rounds_to_the_printed_digits_is_reproduced_and_another_is_off() {
+fn number_that_rounds_to_the_printed_digits_is_reproduced() {
     let rows = row("A", "a.mean_ns") + &row("B", "a.mean_ns");
     let judged = judged(&rows, "A,number,q,ns,2.04e3,,s,\nB,number,q,ns,2.05e3,,s,\n");
     assert_eq!((judged[0].verdict, judged[1].verdict), (Verdict::Reproduced, Verdict::Off));
@@ -35,7 +35,7 @@ fn a_number_that_rounds_to_the_printed_digits_is_reproduced_and_another_is_off()
 }
 
 #[test]
-fn words_of_the_paper_allow_one_side_alone() {
+fn words_of_the_paper_may_allow_one_side_alone() {
     let ids = ["A", "B", "C", "D"];
     let rows: String = ids.map(|id| row(id, "a.iops")).concat();
     let expected = "A,number,q,1/s,490e3,exceed,s,\nB,number,q,1/s,510e3,exceed,s,\n\
@@ -54,14 +54,14 @@ fn a_shape_is_one_or_zero() {
 }
 
 #[test]
-fn an_input_is_given_if_the_description_holds_it_and_off_if_it_holds_another() {
+fn input_is_given_if_the_description_holds_it_else_off() {
     let rows = row("A", "a.key.media.read_ns") + &row("B", "a.key.media.read_ns");
     let judged = judged(&rows, "A,input,q,ns,110,,s,\nB,input,q,ns,115,,s,\n");
     assert_eq!((judged[0].verdict, judged[1].verdict), (Verdict::Given, Verdict::Off));
 }
 
 #[test]
-fn a_result_that_reads_no_run_is_an_input_whatever_it_calls_itself() {
+fn row_that_reads_no_run_must_have_the_kind_input() {
     let rows = row("A", "a.key.media.read_ns * 2") + &row("B", "3 ^ 6 > 1") + &row("C", "2 ^ 30");
     let found = load(&rows, "A,number,q,ns,220,,s,\nB,shape,q,,,,s,\nC,input,q,,1073741824,,s,\n").unwrap_err();
     let place = "reproductions/p/expected.csv";
@@ -75,7 +75,7 @@ fn a_result_that_reads_no_run_is_an_input_whatever_it_calls_itself() {
 }
 
 #[test]
-fn an_unexplained_row_stays_unexplained_whatever_comes_out() {
+fn unexplained_row_stays_unexplained_for_any_value() {
     let rows = "[[row]]\nid = \"A\"\nunexplained = \"figure lost\"\n\
          [[row]]\nid = \"B\"\nvalue = \"a.mean_ns\"\nunexplained = \"no base given\"\n";
     let judged = judged(rows, "A,shape,q,,,,s,\nB,number,q,ns,2.0e3,,s,\n");
@@ -85,7 +85,7 @@ fn an_unexplained_row_stays_unexplained_whatever_comes_out() {
 }
 
 #[test]
-fn a_row_that_is_off_tells_what_makes_it_so_and_one_that_is_not_does_not() {
+fn row_shows_its_cause_only_if_it_is_off() {
     let row = |id: &str| format!("{}because = \"no reordering\"\n", row(id, "a.mean_ns"));
     let judged = judged(&(row("A") + &row("B")), "A,number,q,ns,3.0e3,,s,\nB,number,q,ns,2.0e3,,s,\n");
     assert_eq!(judged[0].reason, "off by -33.3 %, and -2.0 to +2.0 % is allowed: no reordering");
@@ -113,7 +113,7 @@ fn a_row_depends_on_what_was_found_to_move_it() {
 }
 
 #[test]
-fn until_dependence_is_measured_a_row_leans_on_all_that_is_in_doubt_in_the_drives_it_reads() {
+fn row_depends_on_all_uncertain_constants_until_measured() {
     let stale = "id,fitted,assumed\n*,link.one_way_ns,\nA,,\n";
     let reproduction = load(&row("A", "a.mean_ns"), "A,number,q,,1,,s,\n").unwrap().with_dependence(stale).unwrap();
     let facts = vec![sample::facts(); reproduction.runs().len()];
@@ -124,7 +124,7 @@ fn until_dependence_is_measured_a_row_leans_on_all_that_is_in_doubt_in_the_drive
 }
 
 #[test]
-fn a_row_moves_if_its_value_does_by_more_than_half_of_the_smallest_tolerance() {
+fn row_counts_as_moved_above_half_of_the_smallest_tolerance() {
     let rows = row("A", "a.mean_ns") + &row("B", "a.mean_ns > 1") + &row("C", "a.key.media.read_ns");
     let reproduction = load(&rows, "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,input,q,ns,110,,s,\n").unwrap();
     let before = [Some(2000.0), Some(1.0), Some(110.0)];
@@ -134,7 +134,7 @@ fn a_row_moves_if_its_value_does_by_more_than_half_of_the_smallest_tolerance() {
 }
 
 #[test]
-fn runs_are_needed_that_wanted_rows_read_and_for_constants_of_power_those_of_which_they_read_power() {
+fn run_is_needed_if_a_wanted_row_reads_it_or_its_power() {
     let rows = row("A", "a.mean_ns") + &row("B", "s.mean_ns > 1") + &row("C", "first(s.joules_per_io)");
     let expected = "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,number,q,J,1,,s,\n";
     let reproduction = load(&rows, expected).unwrap();
@@ -143,7 +143,7 @@ fn runs_are_needed_that_wanted_rows_read_and_for_constants_of_power_those_of_whi
     assert_eq!(needed(&["A", "B"], Some("media.read_ns")), [true, true, true]);
     assert_eq!(needed(&["A", "B"], Some("power.core_w")), [false, false, false]);
     assert_eq!(needed(&["A", "C"], Some("power.core_w")), [false, true, true]);
-    assert_eq!(reproduction.needed(|_, kind| kind == Kind::Shape, None), [false, true, true]);
+    assert_eq!(reproduction.needed(|_, kind| kind == ClaimKind::Shape, None), [false, true, true]);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_value_of_the_wrong_kind_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn the_problems_of_both_texts_come_together() {
+fn problems_of_both_texts_are_reported_together() {
     let found = load(&row("A", "a.iop"), "A,number,q,,x,,s,\n").unwrap_err();
     assert_eq!(found.len(), 2);
 }
@@ -224,7 +224,7 @@ fn dc_express() -> Reproduction {
     loaded.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The shipped drive of a run, its overrides applied.
+/// Shipped drive of a run, with its overrides applied.
 fn drive(run: &RunSpec) -> Drive {
     let shipped = shipped::find(&run.drive).expect("a shipped drive");
     let overrides: Vec<Override> = run.set.iter().map(|text| Override::parse(text).unwrap()).collect();
@@ -232,7 +232,7 @@ fn drive(run: &RunSpec) -> Drive {
 }
 
 #[test]
-fn the_shipped_drives_have_every_stage_and_parameter_that_the_plan_of_dc_express_names() {
+fn dc_express_plan_names_only_stages_and_parameters_that_exist() {
     let reproduction = dc_express();
     let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
     reproduction.check(&facts).unwrap_or_else(|problems| panic!("{problems}"));

@@ -1,9 +1,9 @@
-//! The verdict on one published result.
+//! Verdict on one published result.
 
 use serde_json::Value;
 
-use super::dependence::Leaning;
-use super::expected::{Expected, Kind};
+use super::dependence::RowDependence;
+use super::expected::{ClaimKind, Expected};
 use crate::results::documents::{Interval, ReproduceDocument, value};
 pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
@@ -12,28 +12,28 @@ pub fn document(rows: &[Row]) -> Value {
     value(&ReproduceDocument { rows: rows.to_vec() })
 }
 
-/// What a plan says of a row beside its value.
+/// Remarks of a plan on a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Remarks<'a> {
-    /// Why the paper leaves the result open.
+    /// Reason why the paper leaves the result open.
     pub unexplained: Option<&'a str>,
-    /// What makes the value come out off.
+    /// Reason why the value differs from the published one.
     pub because: Option<&'a str>,
 }
 
-/// Judge a published result by the simulated value.
+/// Judges a published result by the simulated value.
 pub(super) fn judge(
     paper: &str,
     expected: &Expected,
     remarks: Remarks,
     simulated: Option<f64>,
-    leaning: Leaning,
+    leaning: RowDependence,
 ) -> Row {
     let published = expected.published();
     let (verdict, reason) = match (remarks.unexplained, objection(expected, simulated)) {
         (Some(reason), _) => (Verdict::Unexplained, String::from(reason)),
         (None, Some(reason)) => (Verdict::Off, with_cause(reason, remarks.because)),
-        (None, None) if expected.kind == Kind::Input => (Verdict::Given, String::new()),
+        (None, None) if expected.kind == ClaimKind::Input => (Verdict::Given, String::new()),
         (None, None) => (Verdict::Reproduced, String::new()),
     };
     Row {
@@ -58,7 +58,7 @@ pub(super) fn judge(
     }
 }
 
-/// Why a value does not reproduce the result.
+/// Reason why a value does not reproduce the result, if it does not.
 fn objection(expected: &Expected, simulated: Option<f64>) -> Option<String> {
     let Some(value) = simulated else { return Some(String::from("no finite value comes out")) };
     let (low, high) = expected.accepted();
@@ -82,7 +82,7 @@ fn with_cause(reason: String, because: Option<&str>) -> String {
 }
 
 impl Row {
-    /// The row with the interval in which its value lies.
+    /// Returns the row with the prediction interval of its value.
     pub fn within(mut self, interval: Interval) -> Row {
         // Digits stand for all that rounds to them, and words such as "less than" for a side.
         let (low, high) = self.accepted;

@@ -6,7 +6,7 @@ use std::path::{MAIN_SEPARATOR, Path};
 use super::Plan;
 use crate::drive_file::{ReadFile, no_files, shipped};
 use crate::problem::Problems;
-use crate::workload::trace::Wanted;
+use crate::workload::trace::NamedTrace;
 use crate::workload::{JobFile, Trace, fio};
 
 /// The files that a plan names, read.
@@ -15,7 +15,7 @@ pub struct Files {
     /// By the name in the plan: the path to tell in messages, and the text.
     pub drives: BTreeMap<String, (String, String)>,
     pub job: Option<JobFile>,
-    pub traces: BTreeMap<Wanted, Trace>,
+    pub traces: BTreeMap<NamedTrace, Trace>,
     /// How files are had from which drives start, or sections of them.
     pub others: ReadFile,
 }
@@ -38,7 +38,7 @@ impl Files {
         folder: &Path,
         at_hand: BTreeMap<String, (String, String)>,
         text: ReadFile,
-        trace: impl Fn(&Wanted) -> Result<Trace, Problems>,
+        trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
     ) -> Result<Files, Problems> {
         let path = |name: &str| folder.join(name).display().to_string();
         let mut files = Files { drives: at_hand, others: text, ..Files::default() };
@@ -58,7 +58,7 @@ impl Files {
                 Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
             }
         }
-        let mut traces: BTreeSet<(String, Wanted)> =
+        let mut traces: BTreeSet<(String, NamedTrace)> =
             plan.wanted_traces().into_iter().map(|wanted| (path(&wanted.path), wanted)).collect();
         if let Some(wanted) = plan.wanted_job() {
             let path = path(wanted.name);
@@ -72,7 +72,7 @@ impl Files {
             }
         }
         for (path, wanted) in traces {
-            match trace(&Wanted { path, selection: wanted.selection.clone() }) {
+            match trace(&NamedTrace { path, selection: wanted.selection.clone() }) {
                 Ok(trace) => drop(files.traces.insert(wanted, trace)),
                 Err(found) => problems.0.extend(found.0),
             }

@@ -110,7 +110,7 @@ impl Plan {
     }
 
     /// The traces that the plan itself names (`read_iolog`); those of a job file are the job file's to tell.
-    pub fn wanted_traces(&self) -> Vec<trace::Wanted> {
+    pub fn wanted_traces(&self) -> Vec<trace::NamedTrace> {
         let or_none = |texts: Vec<String>| match texts.is_empty() {
             true => vec![None],
             false => texts.into_iter().map(Some).collect(),
@@ -122,7 +122,7 @@ impl Plan {
             {
                 let format = format.as_deref().and_then(trace::Format::named);
                 let selection = trace::Selection { device: device.clone(), format };
-                wanted.push(trace::Wanted { path: path.clone(), selection });
+                wanted.push(trace::NamedTrace { path: path.clone(), selection });
             }
         }
         wanted

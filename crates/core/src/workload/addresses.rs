@@ -1,8 +1,8 @@
 //! Random block numbers: uniform, Zipf, Pareto and normal, each in constant time and memory.
 //!
-//! fio scatters the ranks of its skewed distributions over the region, so that hot blocks are not
-//! neighbours; so does [`Addresses`], with a permutation instead of fio's hash, so that no two ranks
-//! fall on one block. The normal distribution is not scattered: it is a hot spot in the middle.
+//! fio scatters the ranks of its skewed distributions over the region, so that hot blocks are not neighbours.
+//! [`Addresses`] does so too, by a permutation instead of fio's hash, so that no two ranks share a block. The normal
+//! distribution is not scattered: it is a hot spot in the middle.
 
 use super::Distribution;
 use rand::Rng;
@@ -162,7 +162,7 @@ impl Scatter {
         Scatter { bound, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key }
     }
 
-    /// Where a rank below the bound lies.
+    /// Block number of a rank below the bound.
     pub(super) fn place(&self, rank: u64) -> u64 {
         let mut word = self.mix(rank);
         while word >= self.bound {

@@ -1,21 +1,21 @@
-//! What is left unsaid about a job that is given option by option, and not as a fio job file.
+//! Defaults of a job that is given option by option, and not as a fio job file.
 
-/// Requests of a job to which no end is given.
+/// Number of requests of a job without an end of its own.
 const NUMBER_IOS_DEFAULT: &str = "100000";
-/// Requests that a replay keeps outstanding at most.
+/// Queue depth of a replay that gives none.
 const REPLAY_IODEPTH_DEFAULT: &str = "32";
-/// More bytes than any drive holds: with it, other limits end a job.
+/// Size larger than any drive: with it, other limits end a job.
 const ENDLESS: &str = "1024p";
 /// Options any of which ends a job.
 const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
-/// Whether any of these options ends a job.
+/// True if any of these options ends a job.
 pub fn has_end(given: &[(&str, &str)]) -> bool {
     given.iter().any(|(name, _)| ENDS.contains(name))
 }
 
-/// The options with what is left to say so that a job from flags does what a person at a terminal expects: random
-/// reads, and an end that is the only one.
+/// Completes the options, so that a job from flags does what a person at a terminal expects: random reads, and an end
+/// that is the only one.
 pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
     let replays = has(&["read_iolog"]);
@@ -50,12 +50,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_job_is_100_000_random_reads_of_4_kib_one_at_a_time() {
+    fn default_job_is_100_000_random_reads_of_4_kib_at_depth_1() {
         assert_eq!(spelt(&[]), "rw=randread bs=4k iodepth=1 number_ios=100000");
     }
 
     #[test]
-    fn the_end_that_is_asked_for_is_the_only_one() {
+    fn given_end_of_a_job_is_its_only_end() {
         assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
         assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
         assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");

@@ -1,9 +1,9 @@
-//! A section as written, before the drive it runs on is known.
+//! A job section as written, before the drive it runs on is known.
 
 use super::check::{JobPlace, Limits};
-use super::trace::{Selection, Trace, Wanted};
+use super::trace::{NamedTrace, Selection, Trace};
 use super::values::Amount;
-use super::{Batch, BlockShare, Distribution, Flushes, Job, Pattern, RateProcess, Way};
+use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, Job, Pattern, RateProcess};
 use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ pub(super) struct Draft {
     pub block_bytes: [u32; 2],
     pub block_splits: [Option<Vec<BlockShare>>; 2],
     pub offset: Amount,
-    /// None, and zero, mean to the end of the drive.
+    /// Size of the region; `None` and zero mean to the end of the drive.
     pub size: Option<Amount>,
     pub io_size: Option<Amount>,
     pub read_iolog: Option<String>,
-    /// Which part of the trace is replayed, and what it is, where that is said.
+    /// Device and format of the trace, if the job names them.
     pub selection: Selection,
-    /// The I/O engine if it is one that waits for each request.
+    /// Name of the I/O engine if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Job {
             rate_iops_write: None,
             rate_process: RateProcess::Linear,
             distribution: Distribution::Uniform,
-            way: Way::default(),
+            way: EngineChoice::default(),
             batch: Batch::default(),
             flushes: Flushes::default(),
             trace: None,
@@ -93,14 +93,14 @@ impl Draft {
         }
     }
 
-    /// Whether options of this one section contradict each other.
+    /// Contradiction between options of this section, if there is one.
     pub(super) fn contradiction(&self) -> Option<Problem> {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
-    pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Job, Problem> {
+    pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => self.mix_read_percent as f64,
@@ -127,10 +127,10 @@ impl Draft {
         Ok(job)
     }
 
-    /// The trace that is replayed.
-    pub(super) fn wanted_trace(&self) -> Option<Wanted> {
+    /// Trace that the job replays, if it replays one.
+    pub(super) fn wanted_trace(&self) -> Option<NamedTrace> {
         let path = self.read_iolog.clone()?;
-        Some(Wanted { path, selection: self.selection.clone() })
+        Some(NamedTrace { path, selection: self.selection.clone() })
     }
 
     fn blocks(&self, direction: usize) -> Vec<BlockShare> {

@@ -3,40 +3,41 @@
 use crate::request::Op;
 use serde::Serialize;
 
-/// When a job has the drive bring what it has acknowledged to where it outlives power. On a raw device all of them are the
-/// same command, of a drive whose buffer is volatile; others need none (Linux, `blkdev_issue_flush`).
+/// Times at which a job flushes, so that acknowledged writes survive a power cut. On a raw device all kinds are the
+/// same command of a drive whose buffer is volatile; other drives need none (Linux, `blkdev_issue_flush`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flushes {
-    /// After every so many writes of a thread, or 0 for never (fio `fsync`, `fdatasync`).
+    /// Number of writes of a thread after which it flushes, 0 for never (fio `fsync`).
     pub fsync: u32,
+    /// Number of writes of a thread after which it flushes data, 0 for never (fio `fdatasync`).
     pub fdatasync: u32,
-    /// Once a thread is done with what it has written (fio `end_fsync`).
+    /// True if a thread flushes its writes at its end (fio `end_fsync`).
     pub at_end: bool,
 }
 
 impl Flushes {
-    /// fio's options with their values, those that are on.
+    /// fio options that are on, with their values.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let all = [("fsync", self.fsync), ("fdatasync", self.fdatasync), ("end_fsync", self.at_end.into())];
         all.into_iter().filter(|(_, value)| *value > 0)
     }
 }
 
-/// Those that a thread has still to ask for.
+/// Flushes that a thread has still to issue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flushing {
+pub(super) struct FlushState {
     flushes: Flushes,
-    /// Writes so far, and whether there were any since the last flush.
+    /// Number of writes so far.
     written: u64,
     is_dirty: bool,
 }
 
-impl Flushing {
-    pub(super) fn new(flushes: Flushes) -> Flushing {
-        Flushing { flushes, ..Flushing::default() }
+impl FlushState {
+    pub(super) fn new(flushes: Flushes) -> FlushState {
+        FlushState { flushes, ..FlushState::default() }
     }
 
-    /// The thread has asked for a request.
+    /// Counts a request of the thread.
     pub(super) fn on_request(&mut self, op: Op) {
         if op == Op::Write {
             self.written += 1;
@@ -44,7 +45,7 @@ impl Flushing {
         }
     }
 
-    /// Whether it is time for a flush, which is then taken as asked for.
+    /// Returns true if a flush is due, which then counts as issued.
     pub(super) fn take_due(&mut self) -> bool {
         self.is_dirty && self.take_if_due()
     }
@@ -58,7 +59,7 @@ impl Flushing {
         is_due
     }
 
-    /// The same at the end of the thread.
+    /// Returns true if a flush is due at the end of the thread, which then counts as issued.
     pub(super) fn take_last(&mut self) -> bool {
         let is_due = self.flushes.at_end && self.is_dirty;
         self.is_dirty &= !is_due;

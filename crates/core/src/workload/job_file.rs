@@ -1,8 +1,8 @@
 //! Jobs as written, before the drive they run on is known.
 //!
-//! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. So a job
-//! file or a line of flags is first read into a [`JobFile`]; with the drive's limits and the traces it
-//! asks for, that resolves into [`Job`]s that are right.
+//! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. Therefore a job file or a
+//! line of flags is first read into a [`JobFile`], which resolves into valid [`Job`]s once the drive's limits and the
+//! named traces are known.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::Job;
 use super::check::{Limits, problems_together};
 use super::draft::Draft;
 use super::options;
-use super::trace::{Trace, Wanted};
+use super::trace::{NamedTrace, Trace};
 use crate::problem::Problems;
 
 /// The jobs of one file, or of one command line, as written.
@@ -25,12 +25,12 @@ impl JobFile {
         self.drafts.iter().map(|draft| draft.job.name.as_str())
     }
 
-    /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
-    pub fn wanted_traces(&self) -> impl Iterator<Item = Wanted> {
+    /// Traces that the jobs replay (`read_iolog`), as the jobs name them; the caller reads them.
+    pub fn wanted_traces(&self) -> impl Iterator<Item = NamedTrace> {
         self.drafts.iter().filter_map(Draft::wanted_trace)
     }
 
-    /// The same jobs with other values for some options, which stand in lines of `file`.
+    /// Returns the jobs with other values for some options, which stand in lines of `file`.
     pub(crate) fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
         let mut changed = self.clone();
         let mut problems = Vec::new();
@@ -45,9 +45,9 @@ impl JobFile {
         Problems(problems).or(changed)
     }
 
-    /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what
-    /// [`wanted_traces`](JobFile::wanted_traces) asks for.
-    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Vec<Job>, Problems> {
+    /// Resolves the jobs on a drive with these limits, and checks them one by one and together. `traces` holds the
+    /// traces that [`wanted_traces`](JobFile::wanted_traces) lists.
+    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Vec<Job>, Problems> {
         let mut problems = Vec::new();
         let mut jobs = Vec::new();
         for draft in &self.drafts {

@@ -1,12 +1,12 @@
-//! Who asks: jobs in fio's terms, and block traces.
+//! Workloads: jobs in fio's terms, and block traces.
 //!
-//! A [`Job`] is a section of a fio job file after its options are resolved. A [`Generator`] turns it
-//! into the requests of one thread: the engine asks for the next request whenever the thread has a
-//! free slot, and is told what to do and not before when.
+//! A [`Job`] is a section of a fio job file after its options are resolved. A [`Generator`] turns it into the requests
+//! of one thread: the engine asks for the next request whenever the thread has a free slot, and gets the request and
+//! its earliest time.
 //!
-//! Where jobs come from: [`fio`] reads job files and flags, by one table of [`options`], into a
-//! [`JobFile`]; that resolves into jobs once the drive's [`Limits`] and the [`trace`]s it asks for are
-//! known. Jobs built in code start from [`Job::named`] and are checked by [`Job::problems`].
+//! [`fio`] reads job files and flags, by one table of [`options`], into a [`JobFile`], which resolves into jobs once
+//! the drive's [`Limits`] and the named [`trace`]s are known. Jobs built in code start from [`Job::named`] and are
+//! checked by [`Job::problems`].
 
 mod addresses;
 mod batch;
@@ -24,14 +24,14 @@ pub mod trace;
 mod values;
 mod written;
 
-pub use batch::{Batch, Together, Way};
-pub use check::{JobPlace, Limits, WaysIn, problems_together};
+pub use batch::{Batch, BatchSizes, EngineChoice};
+pub use check::{EngineSupport, JobPlace, Limits, problems_together};
 pub use defaults::{has_end, with_defaults};
 pub use flushes::Flushes;
 pub use generator::Generator;
 pub use job_file::JobFile;
 pub use trace::{Trace, TraceIo};
-pub use written::Written;
+pub use written::UnresolvedJobs;
 
 use crate::time::Span;
 use serde::Serialize;
@@ -60,7 +60,7 @@ pub enum Distribution {
     Normal(f64),
 }
 
-/// How a job with a rate spaces its requests (fio `rate_process`).
+/// Spacing of the requests of a job with a rate (fio `rate_process`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RateProcess {
     Linear,
@@ -100,22 +100,24 @@ pub struct Job {
     pub time_based: bool,
     /// Requests in the first part of the job are not counted.
     pub ramp_time: Span,
-    /// It starts so long after the run (fio `startdelay`), and not before all jobs above it are done if it waits for them
-    /// (fio `stonewall`).
+    /// Time from the start of the run to the start of the job (fio `startdelay`).
     pub start_delay: Span,
+    /// True if the job starts only when all jobs above it are done (fio `stonewall`).
     pub waits: bool,
-    /// Pause after every `thinktime_blocks` requests.
+    /// Pause of a thread after every `thinktime_blocks` requests (fio `thinktime`).
     pub thinktime: Span,
+    /// Number of requests between two pauses (fio `thinktime_blocks`).
     pub thinktime_blocks: u32,
     /// Requests per second and thread, for reads and for writes.
     pub rate_iops_read: Option<f64>,
     pub rate_iops_write: Option<f64>,
     pub rate_process: RateProcess,
     pub distribution: Distribution,
-    /// The way that its requests take into the host's software, and how many take it together.
-    pub way: Way,
+    /// I/O engine through which the job's requests go.
+    pub way: EngineChoice,
+    /// Batch sizes of submission and completion.
     pub batch: Batch,
-    /// When what it has written is flushed.
+    /// Times at which written data is flushed.
     pub flushes: Flushes,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
     pub trace: Option<trace::Requests>,
@@ -125,13 +127,13 @@ pub struct Job {
     pub replay_no_stall: bool,
 }
 
-/// The jobs that run at the same time, in the order in which they do.
+/// Groups of jobs that run at the same time, in the order in which the groups run.
 pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
     jobs.chunk_by(|_, next| !next.waits)
 }
 
 impl Job {
-    /// The sizes of its requests, in bytes, each at least once.
+    /// Sizes of the job's requests in bytes, each at least once.
     pub fn sizes(&self) -> Vec<u32> {
         if let Some(trace) = &self.trace {
             let summary = trace.summary();
@@ -142,7 +144,7 @@ impl Job {
         reads.chain(writes).map(|block| block.bytes).collect()
     }
 
-    /// fio's `rw` for it; none of a replay.
+    /// fio's `rw` of this job; `None` for a replay.
     pub fn rw(&self) -> Option<&'static str> {
         let names = match self.pattern {
             Pattern::Sequential => ["read", "write", "rw"],

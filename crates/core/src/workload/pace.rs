@@ -1,4 +1,4 @@
-//! When a direction with a rate wants its requests (fio `rate_iops`, `rate_process`).
+//! Due times of a direction with a rate (fio `rate_iops`, `rate_process`).
 
 use super::RateProcess;
 use super::addresses::unit;
@@ -9,7 +9,7 @@ const PS_PER_S: u128 = 1_000_000_000_000;
 
 /// Due times of the requests of one direction.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct RatePace {
     due: Time,
     gap: Gap,
 }
@@ -23,21 +23,23 @@ enum Gap {
     Poisson { mean_ps: f64 },
 }
 
-impl Pace {
+impl RatePace {
     /// `rate_iops` requests a second, above zero. A linear pace starts at time zero, as fio's does; a
     /// Poisson process starts with a gap, so that arrivals in any window have its distribution.
-    pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> Pace {
+    pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> RatePace {
         match process {
-            RateProcess::Linear => Pace { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } },
+            RateProcess::Linear => {
+                RatePace { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } }
+            }
             RateProcess::Poisson => {
-                let mut pace = Pace { due: Time::ZERO, gap: Gap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
+                let mut pace = RatePace { due: Time::ZERO, gap: Gap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
                 pace.advance(random);
                 pace
             }
         }
     }
 
-    /// When the next request is due.
+    /// Time at which the next request is due.
     pub(super) fn due(&self) -> Time {
         self.due
     }
@@ -77,7 +79,7 @@ mod tests {
 
     fn dues(rate_iops: f64, process: RateProcess, count: usize) -> Vec<u64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        let mut pace = Pace::new(rate_iops, process, &mut random);
+        let mut pace = RatePace::new(rate_iops, process, &mut random);
         let mut next = || {
             let due = pace.due().as_ps();
             pace.advance(&mut random);

@@ -30,7 +30,7 @@ impl Job {
         }
     }
 
-    /// Where it goes, and how.
+    /// Options of the order of addresses, the read share, the block sizes and the region.
     fn region(&self) -> impl Iterator<Item = (&'static str, String)> {
         let mixed = self.read_percent > 0.0 && self.read_percent < 100.0;
         let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
@@ -45,7 +45,7 @@ impl Job {
         [mixed, distribution.map(|it| ("random_distribution", it)), offset, size].into_iter().flatten()
     }
 
-    /// When it starts, and what ends it.
+    /// Options of the job's start and end.
     fn ends(&self) -> impl Iterator<Item = (&'static str, String)> {
         let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
         let long = |name, span: Span| (!span.is_zero()).then(|| (name, time(span)));
@@ -62,7 +62,7 @@ impl Job {
         .flatten()
     }
 
-    /// How fast it asks.
+    /// Options of the job's rate.
     fn pace(&self) -> impl Iterator<Item = (&'static str, String)> {
         let thinks = !self.thinktime.is_zero();
         let rate = match (self.rate_iops_read, self.rate_iops_write) {

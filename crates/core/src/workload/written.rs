@@ -2,34 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trace::{Trace, Wanted};
+use super::trace::{NamedTrace, Trace};
 use super::{Job, JobFile, Limits};
 use crate::problem::{Problems, all};
 
 /// Jobs as they are written, with the traces that they replay.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct UnresolvedJobs {
     /// The jobs of one file each, with the traces that they name.
-    parts: Vec<(JobFile, BTreeMap<Wanted, Trace>)>,
+    parts: Vec<(JobFile, BTreeMap<NamedTrace, Trace>)>,
 }
 
-impl Written {
+impl UnresolvedJobs {
     /// The jobs of some files. `trace` reads those that they name.
     ///
     /// # Errors
     /// Everything that is wrong with the traces.
     pub fn new(
         files: impl IntoIterator<Item = JobFile>,
-        trace: impl Fn(&Wanted) -> Result<Trace, Problems>,
-    ) -> Result<Written, Problems> {
+        trace: impl Fn(&NamedTrace) -> Result<Trace, Problems>,
+    ) -> Result<UnresolvedJobs, Problems> {
         let with_traces = |file: JobFile| {
             // Jobs that replay the same trace share one reading of it.
-            let wanted: BTreeSet<Wanted> = file.wanted_traces().collect();
+            let wanted: BTreeSet<NamedTrace> = file.wanted_traces().collect();
             let read = wanted.into_iter().map(|wanted| trace(&wanted).map(|trace| (wanted, trace)));
             let traces = all(read)?.into_iter().collect();
             Ok((file, traces))
         };
-        Ok(Written { parts: all(files.into_iter().map(with_traces))? })
+        Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))? })
     }
 
     /// The jobs on a drive with these limits.
@@ -46,7 +46,7 @@ impl Written {
     }
 
     /// The traces by their names, those of each file in the order of their paths.
-    pub fn traces(&self) -> impl Iterator<Item = (&Wanted, &Trace)> {
+    pub fn traces(&self) -> impl Iterator<Item = (&NamedTrace, &Trace)> {
         self.parts.iter().flat_map(|(_, traces)| traces.iter())
     }
 }

@@ -1,11 +1,11 @@
-//! Whether a job's flushes do what a drive and its host are known to do for them.
+//! Check that the flushes of a job have a known effect on its drive and host.
 
-use super::{Finding, Limits};
+use super::{JobFinding, Limits};
 use crate::request::Op;
 use crate::workload::Job;
 
-/// Flushes go where it is known what comes of them.
-pub(super) fn known(job: &Job, limits: &Limits) -> Option<Finding> {
+/// Refuses flushes whose effect is not known.
+pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let refused = |option: &'static str, found: &str, allowed: &str| {
         Some((option, format!("{option} {found}"), String::from(allowed)))
     };

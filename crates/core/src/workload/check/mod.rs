@@ -1,4 +1,4 @@
-//! What is wrong with a job on a given drive, found before anything runs.
+//! Checks of jobs on a given drive, before anything runs.
 //!
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
@@ -11,38 +11,41 @@ use std::collections::BTreeMap;
 
 mod flushes;
 mod ways;
-pub use ways::WaysIn;
+pub use ways::EngineSupport;
 
-/// Most threads of one run, over all jobs.
+/// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
-/// Most parts of requests under way in one run. Each takes 470 bytes (measured), so that these take half a gibibyte.
+/// Largest number of parts of requests in flight in one run. Each takes 470 bytes (measured), so that these take half a
+/// gibibyte.
 const PARTS_MAX: u64 = 1 << 20;
 
-/// Most threads that read one trace from its files side by side.
+/// Largest number of threads that read one trace from its files at the same time.
 const STREAMS_MAX: u32 = 16;
 
 const PS_PER_DAY: u128 = 86_400_000_000_000_000;
 
-/// What a drive and its queues can take.
+/// Limits of a drive and its queues that jobs have to meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
+    /// Capacity of the drive.
     pub capacity_bytes: u64,
-    /// Queue pairs; thread i, counted over all jobs in their order, uses pair i modulo this number.
+    /// Number of queue pairs; thread i, counted over all jobs in their order, uses pair i modulo this number.
     pub queue_pairs: u32,
-    /// Entries of each queue, one of which stays empty so that full and empty differ.
+    /// Number of entries of each queue, one of which stays empty so that full and empty differ.
     pub queue_entries: u32,
-    /// Offsets and lengths are multiples of this: the logical block of a block protocol.
+    /// Logical block size in bytes; offsets and lengths are multiples of it.
     pub block_bytes: u32,
-    /// The same for writes, and for everything in jobs that write.
+    /// Block size in bytes for writes, and for everything in jobs that write.
     pub write_block_bytes: u32,
-    /// Data of one command: a larger request is cut into parts, each of which takes memory while it is under way.
+    /// Largest data of one command in bytes: a larger request is split into parts, each of which takes memory while it
+    /// is in flight.
     pub transfer_bytes: u32,
-    /// The keys of a drive that give it more queues or longer ones, as a message names them; empty if there are none.
+    /// Keys of the drive that give it more or longer queues, as a message names them; empty if there are none.
     pub queue_keys: &'static str,
-    /// The ways into its host's software, where jobs choose among them.
-    pub ways_in: Option<WaysIn>,
-    /// Equal drives among which its threads divide their requests, each with such queues.
+    /// I/O engines of the host's software, if jobs choose among them.
+    pub ways_in: Option<EngineSupport>,
+    /// Number of equal drives among which the threads divide their requests, each with such queues.
     pub drives: u32,
     /// True if acknowledged writes may lie in a buffer that does not outlive power.
     pub is_volatile: bool,
@@ -73,12 +76,12 @@ impl Limits {
         self.supported[op as usize]
     }
 
-    /// Requests that the queues of one thread can hold, one on each drive.
+    /// Number of requests that the queues of one thread can hold, one queue on each drive.
     pub fn queue_slots(&self) -> u32 {
         self.queue_entries.saturating_sub(1).saturating_mul(self.drives)
     }
 
-    /// Why there are no more slots.
+    /// Reason why there are no more slots.
     fn slots_because(&self) -> String {
         let entries = self.queue_entries;
         match self.drives {
@@ -88,10 +91,10 @@ impl Limits {
     }
 }
 
-/// Where a job is described, down to the lines of its options, so that problems can point there.
+/// Place of a job in a file, with the lines of its options, for error messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobPlace {
-    /// File name, or what stands for it.
+    /// Name of the file, or a stand-in for it.
     pub file: String,
     /// Line of the section's head, counted from 1.
     pub line: Option<usize>,
@@ -99,7 +102,7 @@ pub struct JobPlace {
 }
 
 impl JobPlace {
-    /// A job in `file` whose section starts at `line`, if it has one.
+    /// Makes the place of a job in `file` whose section starts at `line`, if it has one.
     pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> JobPlace {
         JobPlace { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
@@ -111,18 +114,18 @@ impl JobPlace {
         }
     }
 
-    /// A problem at the line of `option`, or of the section if the option is not given.
+    /// Makes a problem at the line of `option`, or of the section if the option is not given.
     pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         let line = self.options.get(option).copied().or(self.line);
         Problem::new(self.file.clone(), line, found, allowed)
     }
 }
 
-/// One finding: the option at fault, what was found, what is allowed.
-type Finding = (&'static str, String, String);
-type Check = fn(&Job, &Limits) -> Option<Finding>;
+/// One finding of a check: the option at fault, what was found, what is allowed.
+type JobFinding = (&'static str, String, String);
+type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
-/// Every check of one job, in the order in which the problems are reported.
+/// All checks of one job, in the order in which the problems are reported.
 const CHECKS: [Check; 26] = [
     threads,
     iodepth,
@@ -158,14 +161,14 @@ impl Job {
         self.size.unwrap_or(capacity_bytes.saturating_sub(self.offset))
     }
 
-    /// Parts of its requests that may be under way at a time.
+    /// Number of parts of the job's requests that may be in flight at a time.
     fn parts_under_way(&self, limits: &Limits) -> u64 {
         let largest = self.sizes().into_iter().max().unwrap_or(0);
         let parts = u64::from(largest.div_ceil(limits.transfer_bytes).max(1));
         parts.saturating_mul(u64::from(self.threads) * u64::from(self.iodepth))
     }
 
-    /// Everything that keeps this job from running within `limits`.
+    /// All problems that keep this job from running within `limits`.
     pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
@@ -174,7 +177,7 @@ impl Job {
     }
 }
 
-fn granularity(job: &Job, limits: &Limits) -> Option<Finding> {
+fn granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let block_bytes = u64::from(limits.block_bytes);
     let sizes = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
     let odd = match &job.trace {
@@ -188,8 +191,8 @@ fn granularity(job: &Job, limits: &Limits) -> Option<Finding> {
     Some(("bs", found, format!("multiples of the drive's block of {block_bytes} bytes")))
 }
 
-/// In a mix, reads that are no whole number of the writes' blocks would move the writes off their blocks.
-fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
+/// Refuses mixes in which reads of other sizes would move the writes off their blocks.
+fn write_granularity(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let block_bytes = u64::from(limits.write_block_bytes);
     if u64::from(limits.block_bytes) >= block_bytes {
         return None;
@@ -204,14 +207,14 @@ fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
     Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
 }
 
-/// The first offset or size in a trace that is no whole number of blocks.
+/// First offset or size in a trace that is no whole number of blocks.
 fn odd_amount(mut requests: impl Iterator<Item = TraceIo>, block_bytes: u64) -> Option<u64> {
     requests
         .find_map(|entry| [entry.io.offset, entry.io.bytes.into()].into_iter().find(|amount| amount % block_bytes != 0))
 }
 
-/// What keeps these jobs from running side by side: too many threads, more under way than memory should hold, or a queue
-/// that would overflow.
+/// Problems that keep these jobs from running at the same time: too many threads, more requests in flight than memory
+/// should hold, or a queue that would overflow.
 pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
@@ -225,8 +228,8 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
     crowded.map(|(option, found, allowed)| place.problem(option, found, allowed)).into_iter().collect()
 }
 
-/// More under way at a time than memory should hold.
-fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<Finding> {
+/// Refuses more parts in flight at a time than memory should hold.
+fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
     let part_bytes = limits.transfer_bytes;
     let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
@@ -234,8 +237,8 @@ fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<Finding> {
     when(parts > PARTS_MAX, "bs", found, allowed)
 }
 
-/// A queue that would overflow.
-fn full_queue(jobs: &[Job], limits: &Limits) -> Option<Finding> {
+/// Refuses jobs that would overflow a queue.
+fn full_queue(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let slots = u64::from(limits.queue_slots());
     let (queue, requests) = fullest_queue(jobs, limits.queue_pairs);
     let found = format!(
@@ -249,7 +252,7 @@ fn full_queue(jobs: &[Job], limits: &Limits) -> Option<Finding> {
     when(requests > slots, "iodepth", found, allowed)
 }
 
-/// The queue with the most outstanding requests, and how many; the first of equals.
+/// Queue with the most outstanding requests, and their number; the first of equals.
 fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
     let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
     let mut queues = vec![0u64; queue_pairs.max(1) as usize];
@@ -258,28 +261,28 @@ fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
     queues.into_iter().enumerate().rev().max_by_key(|&(_, requests)| requests).unwrap_or_default()
 }
 
-/// A finding if `wrong` holds.
-fn when(wrong: bool, option: &'static str, found: String, allowed: impl Into<String>) -> Option<Finding> {
+/// Makes a finding if `wrong` is true.
+fn when(wrong: bool, option: &'static str, found: String, allowed: impl Into<String>) -> Option<JobFinding> {
     wrong.then(|| (option, found, allowed.into()))
 }
 
-fn threads(job: &Job, _: &Limits) -> Option<Finding> {
+fn threads(job: &Job, _: &Limits) -> Option<JobFinding> {
     let wrong = job.threads == 0 || u64::from(job.threads) > THREADS_MAX;
     when(wrong, "numjobs", format!("numjobs is {}", job.threads), format!("1 to {THREADS_MAX}"))
 }
 
-fn iodepth(job: &Job, limits: &Limits) -> Option<Finding> {
+fn iodepth(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let slots = limits.queue_slots();
     let allowed = format!("1 to {slots}, since {}", limits.slots_because());
     when(job.iodepth == 0 || job.iodepth > slots, "iodepth", format!("iodepth is {}", job.iodepth), allowed)
 }
 
-fn mix(job: &Job, _: &Limits) -> Option<Finding> {
+fn mix(job: &Job, _: &Limits) -> Option<JobFinding> {
     let wrong = !(0.0..=100.0).contains(&job.read_percent);
     when(wrong, "rwmixread", format!("{} % of the requests are reads", job.read_percent), "0 to 100 %")
 }
 
-fn region(job: &Job, limits: &Limits) -> Option<Finding> {
+fn region(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let capacity = limits.capacity_bytes;
     if job.trace.is_some() {
         return None;
@@ -294,15 +297,15 @@ fn region(job: &Job, limits: &Limits) -> Option<Finding> {
     when(size == 0 || size > capacity - job.offset, "size", found, allowed)
 }
 
-fn read_blocks(job: &Job, limits: &Limits) -> Option<Finding> {
+fn read_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     (job.read_percent > 0.0).then(|| blocks(job, &job.read_blocks, limits))?
 }
 
-fn write_blocks(job: &Job, limits: &Limits) -> Option<Finding> {
+fn write_blocks(job: &Job, limits: &Limits) -> Option<JobFinding> {
     (job.read_percent < 100.0).then(|| blocks(job, &job.write_blocks, limits))?
 }
 
-fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<Finding> {
+fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<JobFinding> {
     if job.trace.is_some() {
         return None;
     }
@@ -318,7 +321,7 @@ fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<Finding> 
     Some(("bs", format!("a block has {} bytes", wrong.bytes), allowed))
 }
 
-fn distribution(job: &Job, _: &Limits) -> Option<Finding> {
+fn distribution(job: &Job, _: &Limits) -> Option<JobFinding> {
     let (found, allowed, fine) = match job.distribution {
         Distribution::Uniform => return None,
         Distribution::Zipf(theta) => (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0),
@@ -333,38 +336,38 @@ fn distribution(job: &Job, _: &Limits) -> Option<Finding> {
     when(!fine && job.pattern == Pattern::Random, "random_distribution", found, allowed)
 }
 
-fn read_rate(job: &Job, _: &Limits) -> Option<Finding> {
+fn read_rate(job: &Job, _: &Limits) -> Option<JobFinding> {
     rate("reads", job.rate_iops_read)
 }
 
-fn write_rate(job: &Job, _: &Limits) -> Option<Finding> {
+fn write_rate(job: &Job, _: &Limits) -> Option<JobFinding> {
     rate("writes", job.rate_iops_write)
 }
 
-fn rate(what: &str, rate_iops: Option<f64>) -> Option<Finding> {
+fn rate(what: &str, rate_iops: Option<f64>) -> Option<JobFinding> {
     let rate_iops = rate_iops?;
     let fine = rate_iops > 0.0 && rate_iops <= 1e12;
     let allowed = "above 0, at most 10^12 a second; leave the rate out for as many as the drive can do";
     when(!fine, "rate_iops", format!("the rate of {what} is {rate_iops} a second"), allowed)
 }
 
-fn thinktime_blocks(job: &Job, _: &Limits) -> Option<Finding> {
+fn thinktime_blocks(job: &Job, _: &Limits) -> Option<JobFinding> {
     let wrong = job.thinktime_blocks == 0 && !job.thinktime.is_zero();
     when(wrong, "thinktime_blocks", String::from("thinktime_blocks is 0"), "1 or more")
 }
 
-fn time(job: &Job, _: &Limits) -> Option<Finding> {
+fn time(job: &Job, _: &Limits) -> Option<JobFinding> {
     let (runtime, ramp, delay) = (job.runtime.unwrap_or_default(), job.ramp_time, job.start_delay);
     let wrong = [runtime, ramp, delay].into_iter().any(|span| span > Span::MAX);
     let found = format!("startdelay, ramp_time and runtime are {delay}, {ramp} and {runtime}");
     when(wrong, "runtime", found, "26 days at most each")
 }
 
-fn thinktime(job: &Job, _: &Limits) -> Option<Finding> {
+fn thinktime(job: &Job, _: &Limits) -> Option<JobFinding> {
     when(job.thinktime > Span::MAX, "thinktime", format!("thinktime is {}", job.thinktime), "26 days at most")
 }
 
-fn end(job: &Job, _: &Limits) -> Option<Finding> {
+fn end(job: &Job, _: &Limits) -> Option<JobFinding> {
     if job.time_based && job.trace.is_some() {
         let allowed = "one of the two: a replay ends with its trace";
         return Some(("time_based", String::from("time_based with read_iolog"), allowed.into()));
@@ -377,7 +380,7 @@ fn end(job: &Job, _: &Limits) -> Option<Finding> {
     when(!has_end, "runtime", String::from("the job would never end"), "a limit: runtime, number_ios or io_size")
 }
 
-fn amounts(job: &Job, _: &Limits) -> Option<Finding> {
+fn amounts(job: &Job, _: &Limits) -> Option<JobFinding> {
     let zero = |limit| limit == Some(0);
     if zero(job.ios) {
         return Some(("number_ios", String::from("number_ios is 0"), String::from("1 or more")));
@@ -385,13 +388,13 @@ fn amounts(job: &Job, _: &Limits) -> Option<Finding> {
     when(zero(job.io_bytes), "io_size", String::from("io_size is 0"), "1 byte or more")
 }
 
-fn trace_empty(job: &Job, _: &Limits) -> Option<Finding> {
+fn trace_empty(job: &Job, _: &Limits) -> Option<JobFinding> {
     let empty = job.trace.as_ref()?.count() == 0;
     when(empty, "read_iolog", String::from("the trace holds no request"), "a trace with reads or writes")
 }
 
-/// A trace is refused rather than clipped or wrapped: either would change which requests hit each other.
-fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
+/// Refuses a trace beyond the capacity; clipping or wrapping it would change which requests access the same blocks.
+fn trace_beyond(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (capacity, trace) = (limits.capacity_bytes, job.trace.as_ref()?);
     let needed = trace.summary().end_bytes;
     if needed <= capacity {
@@ -411,14 +414,15 @@ fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
     Some(("read_iolog", found, allowed))
 }
 
-/// Each thread that replays a trace from its files has them open, and takes memory to unpack and sort them.
-fn trace_threads(job: &Job, _: &Limits) -> Option<Finding> {
+/// Limits the threads that replay a trace from its files, because each has them open, and takes memory to unpack and
+/// sort them.
+fn trace_threads(job: &Job, _: &Limits) -> Option<JobFinding> {
     let is_streamed = job.trace.as_ref()?.are_streamed();
     let found = format!("{} threads replay a trace that is too long for memory", job.threads);
     when(is_streamed && job.threads > STREAMS_MAX, "numjobs", found, format!("numjobs of at most {STREAMS_MAX}"))
 }
 
-fn replay(job: &Job, _: &Limits) -> Option<Finding> {
+fn replay(job: &Job, _: &Limits) -> Option<JobFinding> {
     let percent = job.replay_percent;
     let Some(trace) = &job.trace else {
         let given = if percent != 100 { Some("replay_time_scale") } else { None };

@@ -1,4 +1,4 @@
-//! Each way in which a job can be wrong is found, and names what is allowed.
+//! Tests that each mistake in a job is found, with what is allowed.
 
 use super::*;
 use crate::request::{Io, Op};
@@ -15,7 +15,7 @@ fn text(problems: Vec<Problem>) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Asserts that a change of a right job makes exactly one problem, which holds these words.
+/// Asserts that a change of a correct job makes exactly one problem, whose text holds these words.
 fn assert_found(change: impl Fn(&mut Job), words: &[&str]) {
     let mut job = right();
     assert_eq!(job.problems(&JobPlace::new("f", 3), &LIMITS), []);

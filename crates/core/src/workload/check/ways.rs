@@ -1,28 +1,29 @@
-//! Whether a job's way into the host's software exists, and what it says of it changes anything.
+//! Checks of a job's I/O engine: the engine exists in the host's software, and its options have an effect.
 
-use super::{Finding, Limits, when};
+use super::{JobFinding, Limits, when};
 use crate::config::engine::{IoEngine, polls};
 use crate::workload::{Batch, Job};
 
-/// The ways into the software of a drive's host, where jobs choose among them.
+/// I/O engines of the host's software, among which jobs choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaysIn {
-    /// The engine of jobs that name none, and for each of [`IoEngine::ALL`] whether the stack knows it.
+pub struct EngineSupport {
+    /// Engine of jobs that name none.
     pub default: IoEngine,
+    /// For each of [`IoEngine::ALL`], true if the stack supports it.
     pub known: [bool; IoEngine::ALL.len()],
-    /// Whether completions can interrupt.
+    /// True if completions can raise interrupts.
     pub has_interrupts: bool,
-    /// Processors of the host.
+    /// Number of processors of the host.
     pub processors: u32,
-    /// Whether a file system lies between.
+    /// True if a file system is between application and device.
     pub has_files: bool,
 }
 
 const LEAVE_OUT: &str =
     "leave it out, or a stack whose engines differ, such as stack.preset = \"linux-6\" (docs/hosts.md)";
 
-impl WaysIn {
-    /// The engine of a job, if the stack knows it.
+impl EngineSupport {
+    /// Engine of a job, if the stack supports it.
     pub fn engine(&self, job: &Job) -> Option<IoEngine> {
         let Some(name) = &job.way.engine else { return Some(self.default) };
         IoEngine::of_fio(name).filter(|engine| self.known[*engine as usize])
@@ -38,11 +39,11 @@ impl WaysIn {
     }
 }
 
-pub(super) fn engine(job: &Job, limits: &Limits) -> Option<Finding> {
+pub(super) fn engine(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let ways = limits.ways_in.as_ref()?;
     let name = job.way.engine.as_deref().unwrap_or(ways.default.name());
     if ways.engine(job).is_none() {
-        return Some(("ioengine", format!("ioengine={name}, which the stack does not know"), ways.names()));
+        return Some(("ioengine", format!("ioengine={name}, which the stack does not support"), ways.names()));
     }
     if ways.has_files && ways.engine(job) == Some(IoEngine::IoUringCmd) {
         let found = format!("ioengine={name} with a file system, which passthrough does not reach");
@@ -52,8 +53,8 @@ pub(super) fn engine(job: &Job, limits: &Limits) -> Option<Finding> {
     when(waits, "iodepth", format!("iodepth={} with ioengine={name}, which waits for each request", job.iodepth), "1")
 }
 
-/// A switch that changes nothing is refused.
-pub(super) fn switches(job: &Job, limits: &Limits) -> Option<Finding> {
+/// Refuses options of an engine that have no effect.
+pub(super) fn switches(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let (name, _) = job.way.switches.named().into_iter().find(|(_, is_on)| *is_on)?;
     let Some(ways) = &limits.ways_in else {
         return Some((name, format!("{name} with software that is alike for all engines"), LEAVE_OUT.into()));
@@ -77,7 +78,7 @@ pub(super) fn switches(job: &Job, limits: &Limits) -> Option<Finding> {
     )
 }
 
-pub(super) fn poller(job: &Job, limits: &Limits) -> Option<Finding> {
+pub(super) fn poller(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let cpu = job.way.poller_cpu?;
     let processors = limits.ways_in.map_or(u32::MAX, |ways| ways.processors);
     if !job.way.switches.sqthread_poll {
@@ -88,15 +89,15 @@ pub(super) fn poller(job: &Job, limits: &Limits) -> Option<Finding> {
     when(cpu >= processors, "sqthread_poll_cpu", format!("sqthread_poll_cpu={cpu}"), allowed)
 }
 
-pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<Finding> {
+pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let ways = limits.ways_in.as_ref().filter(|ways| !ways.has_interrupts)?;
     let engine = ways.engine(job)?;
     let found = format!("ioengine={} waits for interrupts, which the drive does not raise", engine.name());
     when(!polls(engine, job.way.switches), "ioengine", found, "hipri=1, ioengine=spdk, or a drive with interrupts")
 }
 
-/// Requests that enter together: on software that is alike for all engines they come one by one.
-pub(super) fn batches(job: &Job, limits: &Limits) -> Option<Finding> {
+/// Refuses batches on software without I/O engines, which takes requests one by one.
+pub(super) fn batches(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let Batch { submit, complete_min, complete_max, low } = job.batch;
     let asked = [
         ("iodepth_batch", submit.filter(|&count| count != 1)),
@@ -113,14 +114,15 @@ pub(super) fn batches(job: &Job, limits: &Limits) -> Option<Finding> {
     Some(("iodepth_batch_complete_max", found, format!("{complete_min} or more")))
 }
 
-/// A finding on jobs that go side by side.
-pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<Finding> {
+/// Finds a problem of jobs that run at the same time.
+pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<JobFinding> {
     let ways = limits.ways_in.as_ref()?;
     mixed_queue(jobs, ways, limits.queue_pairs).or_else(|| pollers(jobs, ways))
 }
 
-/// A queue either raises interrupts or is looked at.
-fn mixed_queue(jobs: &[Job], ways: &WaysIn, queue_pairs: u32) -> Option<Finding> {
+/// Refuses threads that share a queue and use different completion methods: a queue either raises interrupts or is
+/// polled.
+fn mixed_queue(jobs: &[Job], ways: &EngineSupport, queue_pairs: u32) -> Option<JobFinding> {
     let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(ways.polls(job), job.threads as usize));
     let mut polled: Vec<Option<bool>> = vec![None; queue_pairs as usize];
     let mixed = threads.enumerate().find(|(thread, polls)| {
@@ -132,8 +134,9 @@ fn mixed_queue(jobs: &[Job], ways: &WaysIn, queue_pairs: u32) -> Option<Finding>
     Some(("hipri", found, String::from("jobs that wait alike, or a drive with more queue pairs")))
 }
 
-/// Each poll thread needs a processor of its own: in turns with its thread, each would wait out the other's time slices.
-fn pollers(jobs: &[Job], ways: &WaysIn) -> Option<Finding> {
+/// Refuses poll threads without a processor of their own: sharing one with its thread, each would wait for the end of
+/// the other's time slices.
+fn pollers(jobs: &[Job], ways: &EngineSupport) -> Option<JobFinding> {
     let threads: u32 = jobs.iter().map(|job| job.threads).sum();
     let users = threads.min(ways.processors);
     let pinned = jobs.iter().filter(|job| job.way.switches.sqthread_poll).filter_map(|job| job.way.poller_cpu);

@@ -1,7 +1,7 @@
 //! fio job files, and the same options as flags.
 //!
-//! What an option means is fio's documentation's to say; which ones there are is in
-//! [`options`](super::options). Where fio reads past a mistake, this reader reports it.
+//! The meaning of each option is that of fio's documentation; [`options`](super::options) lists the supported ones.
+//! Where fio silently ignores a mistake, this reader reports it.
 
 use super::check::JobPlace;
 use super::draft::Draft;
@@ -28,7 +28,7 @@ pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
     from_lines(JobPlace::new("command line", None), &lines)
 }
 
-/// The same for options that stand in lines of a file; `place` is that of the job.
+/// Reads one job from options in lines of a file; `place` is that of the job.
 pub(crate) fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
     let mut draft = Draft::new("job", place);
     let mut problems = Vec::new();
@@ -45,8 +45,8 @@ fn without_comment(line: &str) -> &str {
     line.split([';', '#']).next().unwrap_or_default().trim()
 }
 
-/// Where the options of a line go.
-enum Section {
+/// Section to which the options of a line belong.
+enum CurrentSection {
     /// Before the first section.
     None,
     Global,
@@ -57,7 +57,7 @@ struct JobFileReader {
     file: String,
     /// The global options above the current line; every later section starts from them.
     defaults: Draft,
-    section: Section,
+    section: CurrentSection,
     drafts: Vec<Draft>,
     problems: Vec<Problem>,
 }
@@ -67,7 +67,7 @@ impl JobFileReader {
         JobFileReader {
             file: file_name.into(),
             defaults: Draft::new("", JobPlace::new(file_name, None)),
-            section: Section::None,
+            section: CurrentSection::None,
             drafts: Vec::new(),
             problems: Vec::new(),
         }
@@ -94,13 +94,13 @@ impl JobFileReader {
             self.problem(number, format!("`{line}`"), "a printable name of at most 1000 characters");
         }
         if name == "global" {
-            self.section = Section::Global;
+            self.section = CurrentSection::Global;
             return;
         }
         let mut draft = self.defaults.clone();
         draft.job.name = name.into();
         draft.place.line = Some(number);
-        self.section = Section::Job(Box::new(draft));
+        self.section = CurrentSection::Job(Box::new(draft));
     }
 
     /// `name=value`, or a name alone.
@@ -110,17 +110,17 @@ impl JobFileReader {
             None => (line, None),
         };
         let draft = match &mut self.section {
-            Section::None => {
+            CurrentSection::None => {
                 return self.problem(number, format!("`{line}` outside of a section"), "[global] or [NAME] above it");
             }
-            Section::Global => &mut self.defaults,
-            Section::Job(draft) => draft,
+            CurrentSection::Global => &mut self.defaults,
+            CurrentSection::Job(draft) => draft,
         };
         self.problems.extend(options::set(draft, name, text, Some(number)).err());
     }
 
     fn end_section(&mut self) {
-        if let Section::Job(draft) = std::mem::replace(&mut self.section, Section::None) {
+        if let CurrentSection::Job(draft) = std::mem::replace(&mut self.section, CurrentSection::None) {
             self.problems.extend(draft.contradiction());
             self.drafts.push(*draft);
         }

@@ -1,9 +1,9 @@
-//! Job files are read as fio reads them, and their mistakes reported with their lines.
+//! Tests that job files are read as by fio, and that mistakes are reported with their lines.
 
-use super::super::trace::{self, Trace, Wanted};
+use super::super::trace::{self, NamedTrace, Trace};
 use super::*;
 use crate::time::Span;
-use crate::workload::{Job, Limits, Pattern, Way};
+use crate::workload::{EngineChoice, Job, Limits, Pattern};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -138,11 +138,12 @@ fn a_file_without_jobs_is_refused() {
 #[test]
 fn replays_ask_for_their_traces_and_take_them() {
     let file = parse("f", "[a]\n[b]\nread_iolog=b.log\n[c]\nread_iolog=c.log\nio_size=1k\n").expect("right");
-    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"].map(Wanted::whole));
+    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"].map(NamedTrace::whole));
     assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b", "c"]);
     let trace: Trace =
         trace::parse("b.log", "fio version 3 iolog\n5 d read 4096 512\n9 d write 0 512\n").expect("right");
-    let traces: BTreeMap<Wanted, Trace> = ["b.log", "c.log"].map(|name| (Wanted::whole(name), trace.clone())).into();
+    let traces: BTreeMap<NamedTrace, Trace> =
+        ["b.log", "c.log"].map(|name| (NamedTrace::whole(name), trace.clone())).into();
     let jobs = file.resolve(&LIMITS, &traces).expect("fits");
     assert_eq!(jobs[1].trace, Some(trace.requests.clone()));
     assert_eq!((jobs[1].io_bytes, jobs[2].io_bytes), (None, Some(1024)), "a replay has the length of its trace");
@@ -173,7 +174,7 @@ fn an_example_becomes_the_job_it_describes() {
         runtime: Some(Span::from_ms(100)),
         ramp_time: Span::from_ms(10),
         time_based: true,
-        way: Way { engine: Some(String::from("io_uring")), ..Way::default() },
+        way: EngineChoice { engine: Some(String::from("io_uring")), ..EngineChoice::default() },
         ..Job::named("randread-qd32")
     };
     assert_eq!(job, expected);

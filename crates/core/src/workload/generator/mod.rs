@@ -1,14 +1,13 @@
 //! The requests of one thread of a job.
 //!
-//! A [`Generator`] owes the engine requests that are aligned and inside the region, in an order and at
-//! times that follow from job, thread and seed alone: every thread has a random stream of its own, so
-//! that neither another job nor the drive's speed changes what it asks for. (With a rate on one
-//! direction only, or on both, speed decides which direction is late, and so their interleaving.)
-//! No call allocates, unless a trace is read from its files.
+//! A [`Generator`] gives the engine requests that are aligned and inside the region. Their order and times follow from
+//! job, thread and seed alone: every thread has its own stream of random numbers, so that neither another job nor the
+//! drive's speed changes its requests. (With a rate on one direction only, or on both, the drive's speed decides which
+//! direction is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
 
 use super::addresses::Addresses;
-use super::flushes::Flushing;
-use super::pace::Pace;
+use super::flushes::FlushState;
+use super::pace::RatePace;
 use super::trace::{self, TraceIo};
 use super::{BlockShare, Distribution, Flushes, Job, Pattern};
 use crate::request::{DataDirection, Io, Next};
@@ -19,16 +18,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Generates the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// When the thread starts: all times of the job count from here.
+    /// Start of the thread, from which all times of the job count.
     starts_at: Time,
-    source: Source,
+    source: RequestSource,
     pause: Pause,
     budget: Budget,
-    flushing: Flushing,
+    flushing: FlushState,
 }
 
 #[derive(Clone, Debug)]
-enum Source {
+enum RequestSource {
     Mix(Box<Mix>),
     Replay(Replay),
 }
@@ -39,41 +38,42 @@ impl Generator {
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
         let source = match &job.trace {
-            Some(requests) => Source::Replay(Replay::new(job, requests)),
-            None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
+            Some(requests) => RequestSource::Replay(Replay::new(job, requests)),
+            None => RequestSource::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
         let (pause, budget) = (Pause::new(job), Budget::new(job));
-        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: Flushing::default() }
+        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: FlushState::default() }
     }
 
-    /// The same for a thread that starts at another time than zero.
+    /// Returns the generator of a thread that starts at another time than zero.
     pub fn starting_at(self, starts_at: Time) -> Generator {
         Generator { starts_at, ..self }
     }
 
-    /// The same on a drive that has to be flushed, which others need not.
+    /// Returns the generator with the flushes of a drive that has to be flushed.
     pub fn flushing(self, flushes: Flushes) -> Generator {
-        Generator { flushing: Flushing::new(flushes), ..self }
+        Generator { flushing: FlushState::new(flushes), ..self }
     }
 
-    /// The same over several equal drives, to which reads and writes go in turn, each a round of its own that begins at
-    /// drive `first`, counted round. A sequence goes on when every drive has had its piece, so that each sees one of its
-    /// own, as fio's jobs on several files do. A replay stays on drive `first`: its trace is one drive's.
+    /// Returns the generator over several equal drives, to which reads and writes go in turn, each in a round of its
+    /// own that begins at drive `first`, counted round. A sequence goes on when every drive has had its piece, so that
+    /// each drive sees a sequence of its own, as fio's jobs on several files do. A replay stays on drive `first`,
+    /// because its trace is one drive's.
     pub fn over(mut self, drives: u16, first: u32) -> Generator {
         let turns = Turns::over(drives, first);
         match &mut self.source {
-            Source::Mix(mix) => {
+            RequestSource::Mix(mix) => {
                 let directions = [&mut mix.read, &mut mix.write].into_iter().flatten();
                 directions.for_each(|direction| direction.turns = turns);
             }
-            Source::Replay(replay) => replay.drive = turns.first,
+            RequestSource::Replay(replay) => replay.drive = turns.first,
         }
         self
     }
 
-    /// The next request of the thread, which has had a free slot since `now`; none if the thread is
-    /// done. Without a rate it is due now, or after the thinking time; with one, on the rate's own
-    /// grid. `now` must not decrease from call to call, nor lie before the thread's start.
+    /// Next request of the thread, which has had a free slot since `now`; `None` if the thread is done. Without a rate
+    /// it is due now, or after the think time; with one, on the rate's own grid. `now` must not decrease from call to
+    /// call, nor be before the thread's start.
     pub fn next(&mut self, now: Time) -> Option<Next> {
         if self.budget.is_spent() {
             return None;
@@ -83,8 +83,8 @@ impl Generator {
         }
         let now = Time::ZERO + now.since(self.starts_at);
         let wanted = match &mut self.source {
-            Source::Mix(mix) => mix.next(now),
-            Source::Replay(replay) => replay.next(now),
+            RequestSource::Mix(mix) => mix.next(now),
+            RequestSource::Replay(replay) => replay.next(now),
         };
         let Next { io, due, drive } = wanted?;
         let due = self.pause.delay(due, now);
@@ -96,8 +96,7 @@ impl Generator {
         is_in_time.then_some(Next { io, due: due_at, drive })
     }
 
-    /// What follows once all requests of a thread that is done have completed: a flush of what it has written, if the job
-    /// ends with one.
+    /// Flush that follows once all requests of a finished thread have completed, if the job ends with one.
     pub fn end(&mut self, now: Time) -> Option<Next> {
         self.flushing.take_last().then(|| flush(now))
     }
@@ -114,16 +113,16 @@ struct Mix {
     first_byte: u64,
     /// Chance of a read, of 2^64; used if there are both.
     read_threshold: u64,
-    read: Option<Direction>,
-    write: Option<Direction>,
+    read: Option<DirectionState>,
+    write: Option<DirectionState>,
 }
 
 impl Mix {
     fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Mix {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &job.name, thread));
         let mut direction = |blocks: &[BlockShare], rate_iops: Option<f64>| {
-            let pace = rate_iops.map(|rate| Pace::new(rate, job.rate_process, &mut random));
-            Direction::new(job, blocks, pace, capacity_bytes, seed)
+            let pace = rate_iops.map(|rate| RatePace::new(rate, job.rate_process, &mut random));
+            DirectionState::new(job, blocks, pace, capacity_bytes, seed)
         };
         let read = (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
         let write = (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
@@ -141,8 +140,8 @@ impl Mix {
         Some(Next { io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes }, due, drive })
     }
 
-    /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
-    /// that is due earlier, as in fio (which says so under `rwmixread`).
+    /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due
+    /// earlier, as in fio (see `rwmixread`).
     fn choose(&mut self, now: Time) -> Option<DataDirection> {
         match (&self.read, &self.write) {
             (Some(read), Some(write)) => Some(self.choose_of_both(now, read.due(now), write.due(now))),
@@ -166,14 +165,14 @@ impl Mix {
 
 /// Reads, or writes, of a job.
 #[derive(Clone, Debug)]
-struct Direction {
+struct DirectionState {
     sizes: Vec<Size>,
     pattern: Pattern,
     region_bytes: u64,
-    /// Where the next sequential request starts, from the first byte of the region.
+    /// Offset of the next sequential request, from the first byte of the region.
     position: u64,
     turns: Turns,
-    pace: Option<Pace>,
+    pace: Option<RatePace>,
 }
 
 /// The drives to which requests go in turn.
@@ -193,8 +192,8 @@ struct Size {
     addresses: Addresses,
 }
 
-impl Direction {
-    fn new(job: &Job, blocks: &[BlockShare], pace: Option<Pace>, capacity_bytes: u64, seed: u64) -> Direction {
+impl DirectionState {
+    fn new(job: &Job, blocks: &[BlockShare], pace: Option<RatePace>, capacity_bytes: u64, seed: u64) -> DirectionState {
         let region_bytes = job.region_bytes(capacity_bytes);
         // The same for every thread and direction: they share their hot blocks, as fio jobs on one file do.
         let key = stream_seed(seed, "", 0);
@@ -208,12 +207,12 @@ impl Direction {
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
-        Direction { sizes, pattern: job.pattern, region_bytes, position: 0, turns: Turns::over(1, 0), pace }
+        DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns: Turns::over(1, 0), pace }
     }
 
-    /// When the next request is due if there is a slot since `now`.
+    /// Time at which the next request is due if there is a slot since `now`.
     fn due(&self, now: Time) -> Time {
-        self.pace.as_ref().map_or(now, Pace::due)
+        self.pace.as_ref().map_or(now, RatePace::due)
     }
 
     fn take_due(&mut self, now: Time, random: &mut Xoshiro256PlusPlus) -> Time {
@@ -248,14 +247,14 @@ impl Turns {
         Turns { drives, first, next: first }
     }
 
-    /// Whose turn it is.
+    /// Index of the drive whose turn it is.
     fn take(&mut self) -> u16 {
         let drive = self.next;
         self.next = if drive + 1 == self.drives { 0 } else { drive + 1 };
         drive
     }
 
-    /// Whether every drive has had its turn.
+    /// True if every drive has had its turn.
     fn is_round(self) -> bool {
         self.next == self.first
     }
@@ -301,7 +300,7 @@ struct Replay {
     has_times: bool,
     /// Rate in per cent of the recorded one.
     percent: u32,
-    /// The drive that it is for, where there are several.
+    /// Index of the drive that the replay is for, if there are several.
     drive: u16,
 }
 
@@ -342,7 +341,7 @@ impl Pause {
         Pause { length: job.thinktime, every: job.thinktime_blocks, left: job.thinktime_blocks, over_at: Time::ZERO }
     }
 
-    /// When a request may go that was wanted at `due`. A pause starts when its request is asked for:
+    /// Time at which a request that was wanted at `due` may be issued. A pause starts when its request is asked for:
     /// when the one before it has completed, if one is outstanding at a time.
     fn delay(&mut self, due: Time, now: Time) -> Time {
         if self.length.is_zero() {
@@ -357,7 +356,7 @@ impl Pause {
     }
 }
 
-/// What a thread may still do.
+/// Remaining budget of a thread: requests, bytes and time.
 #[derive(Clone, Debug)]
 struct Budget {
     ios: u64,

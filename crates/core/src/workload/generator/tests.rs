@@ -1,4 +1,4 @@
-//! Requests are in range, aligned, reproducible, and due when the job says.
+//! Tests that requests are in range, aligned, reproducible, and due when the job says.
 
 use super::*;
 use crate::request::Op;

@@ -1,4 +1,4 @@
-//! Every option of a job: one table for job files and for flags.
+//! Table of all options of a job, for job files and for flags.
 //!
 //! An option either sets something, or is accepted because a simulated drive makes it void, or is
 //! accepted with the one value that asks for nothing else. All others are refused by name: an option
@@ -15,21 +15,21 @@ use crate::time::Span;
 /// An option of fio that jobs may use.
 #[derive(Debug)]
 pub struct JobOption {
-    /// Its name, and other names for it.
+    /// Name of the option, and other names for it.
     pub names: &'static [&'static str],
-    /// What its value may be, as the end of "allowed: …".
+    /// Allowed values, as the end of "allowed: …".
     pub allowed: &'static str,
-    kind: Kind,
+    kind: OptionKind,
 }
 
 /// Sets an option from its text; none if the text is not a value of the option.
 type Setter = fn(&mut Draft, &str) -> Option<()>;
 
 #[derive(Debug)]
-enum Kind {
-    /// Sets something; without a value it is an error.
+enum OptionKind {
+    /// Option with a value, without which it is an error.
     Value(Setter),
-    /// Is on or off; without a value it is on.
+    /// Option that is on or off; without a value it is on.
     Switch(Setter),
     /// Accepted with these values only.
     Only(&'static [&'static str]),
@@ -38,19 +38,19 @@ enum Kind {
 }
 
 const fn value(names: &'static [&'static str], allowed: &'static str, set: Setter) -> JobOption {
-    JobOption { names, allowed, kind: Kind::Value(set) }
+    JobOption { names, allowed, kind: OptionKind::Value(set) }
 }
 
 const fn switch(names: &'static [&'static str], set: Setter) -> JobOption {
-    JobOption { names, allowed: "0 or 1", kind: Kind::Switch(set) }
+    JobOption { names, allowed: "0 or 1", kind: OptionKind::Switch(set) }
 }
 
 const fn only(names: &'static [&'static str], values: &'static [&'static str], allowed: &'static str) -> JobOption {
-    JobOption { names, allowed, kind: Kind::Only(values) }
+    JobOption { names, allowed, kind: OptionKind::Only(values) }
 }
 
 const fn no_effect(names: &'static [&'static str]) -> JobOption {
-    JobOption { names, allowed: "any value; it has no effect", kind: Kind::NoEffect }
+    JobOption { names, allowed: "any value; it has no effect", kind: OptionKind::NoEffect }
 }
 
 const BYTES: &str = "bytes with a suffix, such as 10g, or a percentage from 1% to 100%";
@@ -333,14 +333,14 @@ pub(super) fn set(draft: &mut Draft, name: &str, text: Option<&str>, line: Optio
 
 fn apply(option: &JobOption, draft: &mut Draft, text: Option<&str>) -> Option<()> {
     match option.kind {
-        Kind::Value(set) => set(draft, text.filter(|text| !text.is_empty())?),
-        Kind::Switch(set) => set(draft, text.unwrap_or("1")),
-        Kind::Only(values) => values.contains(&text.unwrap_or("1")).then_some(()),
-        Kind::NoEffect => Some(()),
+        OptionKind::Value(set) => set(draft, text.filter(|text| !text.is_empty())?),
+        OptionKind::Switch(set) => set(draft, text.unwrap_or("1")),
+        OptionKind::Only(values) => values.contains(&text.unwrap_or("1")).then_some(()),
+        OptionKind::NoEffect => Some(()),
     }
 }
 
-/// What is wrong with an option that there is not, and what serves its purpose or what there is.
+/// Problem of an option that does not exist: what was found, and what to use instead or which options exist.
 fn refusal(name: &str) -> (String, &'static str) {
     if let Some((instead, _)) = REFUSED.iter().find(|(_, names)| names.contains(&name)) {
         return (format!("`{name}` is not modelled"), instead);

@@ -1,4 +1,4 @@
-//! Every option does what it says, or is refused by name.
+//! Tests that every option has its documented effect, or is refused by name.
 
 use super::super::values::Amount;
 use super::super::{BlockShare, Distribution, JobFile};
@@ -156,7 +156,7 @@ fn engines_that_wait_go_with_a_depth_of_one_only() {
 
 #[test]
 fn options_that_have_no_effect_take_any_value() {
-    for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::NoEffect)) {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionKind::NoEffect)) {
         let mut untouched = Draft::new("j", JobPlace::new("f", 1));
         untouched.place.note(option.names[0], Some(5));
         for name in option.names {
@@ -169,7 +169,7 @@ fn options_that_have_no_effect_take_any_value() {
 #[test]
 fn options_with_one_value_are_refused_with_any_other() {
     for option in OPTIONS {
-        let Kind::Only(values) = option.kind else {
+        let OptionKind::Only(values) = option.kind else {
             continue;
         };
         for name in option.names {
@@ -194,7 +194,7 @@ fn options_of_fio_that_are_not_modelled_are_refused_by_name() {
 
 #[test]
 fn every_value_option_needs_a_value() {
-    for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Value(_))) {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, OptionKind::Value(_))) {
         for text in [None, Some("")] {
             assert!(refused(option.names[0], text).contains(option.names[0]));
         }

@@ -9,12 +9,14 @@
 //!
 //! There is no heading. Offset and length are in bytes, timestamps in microseconds. One file holds a thousand devices.
 
-use super::record::{Asked, Device, Record, What, Wrong, are_numbers, fields, number, wrong};
+use super::record::{
+    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, are_numbers, fields, number, wrong,
+};
 use crate::request::Op;
 
 const COLUMNS: &str = "device_id,opcode,offset,length,timestamp";
 
-/// Whether a line looks like one of these traces.
+/// True if a line looks like one of these traces.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS).is_ok_and(|[device, opcode, offset, length, timestamp]| {
@@ -22,15 +24,19 @@ pub(super) fn matches(first_line: &str) -> bool {
         })
 }
 
-pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let [device, opcode, offset, length, timestamp] = fields(line, COLUMNS)?;
     let op = match opcode {
         "R" => Op::Read,
         "W" => Op::Write,
-        "opcode" => return Ok(Record::Other),
+        "opcode" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown opcode `{opcode}`"), "R or W"),
     };
     let (offset, bytes) = (number(offset, "an offset")?, number(length, "a length")?);
-    let what = What::Data { op, offset, bytes, response: None };
-    Ok(Record::Asked(Asked { at: number(timestamp, "a timestamp")?, device: Device::Named(device), what }))
+    let what = RecordedOperation::Data { op, offset, bytes, response: None };
+    Ok(TraceRecord::Asked(RecordedRequest {
+        at: number(timestamp, "a timestamp")?,
+        device: DeviceName::Named(device),
+        what,
+    }))
 }

@@ -9,7 +9,9 @@
 //! system asked, before merging and scheduling. Traces recorded without it count the issue to the
 //! driver, `D`.
 
-use super::record::{Asked, Device, Record, What, Wrong, nanoseconds, number, sectors, wrong};
+use super::record::{
+    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, nanoseconds, number, sectors, wrong,
+};
 use crate::request::Op;
 
 /// Every action that blkparse prints.
@@ -17,7 +19,7 @@ const ACTIONS: [&str; 16] = ["Q", "G", "I", "D", "C", "R", "M", "F", "S", "P", "
 /// Fields that are looked at: those up to the number of sectors.
 const FIELDS_MAX: usize = 10;
 
-/// Whether a line is an event: it starts with `major,minor`.
+/// True if a line is an event, which starts with `major,minor`.
 pub(super) fn is_event(line: &str) -> bool {
     let mut fields = line.split_ascii_whitespace();
     let device = fields.next().and_then(|field| field.split_once(','));
@@ -25,22 +27,22 @@ pub(super) fn is_event(line: &str) -> bool {
     device.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) && fields.next().is_some()
 }
 
-/// Whether blkparse says which file it reads, as it does ahead of the events.
+/// True if blkparse says in this line which file it reads, as it does ahead of the events.
 pub(super) fn is_notice(line: &str) -> bool {
     line.starts_with("Input file ")
 }
 
-/// Whether the statistics after the events start here: `CPU0 (sda):`, `Total (sda):`.
+/// True if the statistics after the events start here: `CPU0 (sda):`, `Total (sda):`.
 fn is_summary(line: &str) -> bool {
     (line.starts_with("CPU") || line.starts_with("Total")) && line.contains('(')
 }
 
-pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     if is_summary(line) {
-        return Ok(Record::End);
+        return Ok(TraceRecord::End);
     }
     if is_notice(line) {
-        return Ok(Record::Other);
+        return Ok(TraceRecord::Other);
     }
     let mut array = [""; FIELDS_MAX];
     let mut count = 0;
@@ -53,41 +55,41 @@ pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
         return wrong(format!("`{}`", line.trim()), "a line of blkparse: device cpu sequence seconds pid action …");
     }
     match fields[5] {
-        "Q" => request(fields).map(Record::Asked),
-        "D" => Ok(Record::Issued(request(fields))),
+        "Q" => request(fields).map(TraceRecord::Asked),
+        "D" => Ok(TraceRecord::Issued(request(fields))),
         "C" => Ok(nanoseconds(fields[3])
-            .map_or(Record::Other, |at| Record::Completed { at, device: Device::Named(fields[0]) })),
+            .map_or(TraceRecord::Other, |at| TraceRecord::Completed { at, device: DeviceName::Named(fields[0]) })),
         // `m` is a message of a driver or scheduler.
-        action if ACTIONS.contains(&action) || action == "m" => Ok(Record::Other),
+        action if ACTIONS.contains(&action) || action == "m" => Ok(TraceRecord::Other),
         action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
     }
 }
 
-fn request<'a>(fields: &[&'a str]) -> Result<Asked<'a>, Wrong> {
+fn request<'a>(fields: &[&'a str]) -> Result<RecordedRequest<'a>, RecordMistake> {
     let at = nanoseconds(fields[3])?;
     let &[rwbs, ref rest @ ..] = &fields[6..] else {
         return wrong("an event without its RWBS field", "R, W and the like");
     };
-    Ok(Asked { at, device: Device::Named(fields[0]), what: what(rwbs, rest)? })
+    Ok(RecordedRequest { at, device: DeviceName::Named(fields[0]), what: what(rwbs, rest)? })
 }
 
-fn what(rwbs: &str, rest: &[&str]) -> Result<What, Wrong> {
+fn what(rwbs: &str, rest: &[&str]) -> Result<RecordedOperation, RecordMistake> {
     if rwbs.contains('D') {
-        return Ok(What::LeftOut("discards"));
+        return Ok(RecordedOperation::LeftOut("discards"));
     }
     let (sector, count) = match *rest {
         [sector, "+", count, ..] => (number(sector, "a sector")?, number(count, "a number of sectors")?),
         // A flush carries no sectors: the process follows at once.
-        _ if rwbs.contains('F') => return Ok(What::LeftOut("flushes")),
-        _ if !rwbs.contains(['R', 'W']) => return Ok(What::LeftOut("requests without data")),
+        _ if rwbs.contains('F') => return Ok(RecordedOperation::LeftOut("flushes")),
+        _ if !rwbs.contains(['R', 'W']) => return Ok(RecordedOperation::LeftOut("requests without data")),
         _ => return wrong("an event without its sectors", "SECTOR + SECTORS"),
     };
     let op = match rwbs {
-        _ if rwbs.contains('F') && count == 0 => return Ok(What::LeftOut("flushes")),
+        _ if rwbs.contains('F') && count == 0 => return Ok(RecordedOperation::LeftOut("flushes")),
         _ if rwbs.contains('W') => Op::Write,
         _ if rwbs.contains('R') => Op::Read,
-        _ => return Ok(What::LeftOut("requests without data")),
+        _ => return Ok(RecordedOperation::LeftOut("requests without data")),
     };
     let (offset, bytes) = sectors(sector, count)?;
-    Ok(What::Data { op, offset, bytes, response: None })
+    Ok(RecordedOperation::Data { op, offset, bytes, response: None })
 }

@@ -12,7 +12,7 @@
 //! what happened, the others are a mask of categories. What counts is what counts in blkparse's text: queueing, or
 //! issues where nothing is queued.
 
-use super::record::{Asked, Device, Record, What, Wrong, sectors, wrong};
+use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong};
 use crate::request::Op;
 
 const MAGIC: u32 = 0x6561_7400;
@@ -64,7 +64,7 @@ impl Order {
     ///
     /// # Errors
     /// If no record of a known version starts here.
-    pub(super) fn length(self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    pub(super) fn length(self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         let Some(magic) = self.u32(bytes, 0) else { return Ok(None) };
         let (length, pdu_at) = match magic.wrapping_sub(MAGIC) {
             7 => (48, 46),
@@ -83,58 +83,58 @@ impl Order {
     }
 
     /// Reads a record that is whole.
-    pub(super) fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn read(self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         let Some(event) = self.event(record) else { return wrong("a record that is cut short", "48 bytes or more") };
         if event.action & NOTIFY != 0 {
-            return Ok(Record::Other);
+            return Ok(TraceRecord::Other);
         }
         match event.action & 0xffff & !CGROUP {
-            QUEUE => event.asked().map(Record::Asked),
-            ISSUE => Ok(Record::Issued(event.asked())),
-            COMPLETE => Ok(Record::Completed { at: event.at, device: event.device }),
-            _ => Ok(Record::Other),
+            QUEUE => event.asked().map(TraceRecord::Asked),
+            ISSUE => Ok(TraceRecord::Issued(event.asked())),
+            COMPLETE => Ok(TraceRecord::Completed { at: event.at, device: event.device }),
+            _ => Ok(TraceRecord::Other),
         }
     }
 
-    fn event(self, record: &[u8]) -> Option<Event> {
+    fn event(self, record: &[u8]) -> Option<BlktraceEvent> {
         let is_second = self.u32(record, 0)? & 0xff == 8;
         let (action, device) = match is_second {
             true => (self.u64(record, 32)?, self.u32(record, 40)?),
             false => (u64::from(self.u32(record, 28)?), self.u32(record, 36)?),
         };
-        Some(Event {
+        Some(BlktraceEvent {
             at: self.u64(record, 8)?,
             sector: self.u64(record, 16)?,
             bytes: self.u32(record, 24)?,
             action,
-            device: Device::Numbered(device),
+            device: DeviceName::Numbered(device),
         })
     }
 }
 
-/// What counts of a record.
-struct Event {
+/// Fields of a record that matter.
+struct BlktraceEvent {
     at: u64,
     sector: u64,
     bytes: u32,
     action: u64,
-    device: Device<'static>,
+    device: DeviceName<'static>,
 }
 
-impl Event {
-    fn asked(&self) -> Result<Asked<'static>, Wrong> {
+impl BlktraceEvent {
+    fn asked(&self) -> Result<RecordedRequest<'static>, RecordMistake> {
         let is = |category| self.action & category != 0;
         let what = match () {
-            () if is(PASSTHROUGH) => What::LeftOut("passthrough commands"),
-            () if is(DISCARD) => What::LeftOut("discards"),
-            () if is(FLUSH) && self.bytes == 0 => What::LeftOut("flushes"),
-            () if !is(READ) && !is(WRITE) || self.bytes == 0 => What::LeftOut("requests without data"),
+            () if is(PASSTHROUGH) => RecordedOperation::LeftOut("passthrough commands"),
+            () if is(DISCARD) => RecordedOperation::LeftOut("discards"),
+            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::LeftOut("flushes"),
+            () if !is(READ) && !is(WRITE) || self.bytes == 0 => RecordedOperation::LeftOut("requests without data"),
             () => {
                 let op = if is(WRITE) { Op::Write } else { Op::Read };
                 let (offset, _) = sectors(self.sector, 0)?;
-                What::Data { op, offset, bytes: self.bytes.into(), response: None }
+                RecordedOperation::Data { op, offset, bytes: self.bytes.into(), response: None }
             }
         };
-        Ok(Asked { at: self.at, device: self.device, what })
+        Ok(RecordedRequest { at: self.at, device: self.device, what })
     }
 }

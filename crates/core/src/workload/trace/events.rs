@@ -1,43 +1,43 @@
-//! The events of one file, in its own order.
+//! Reader of the events of one trace file, in the order of the file.
 
 use super::file::{File, Pieces};
 use super::format::{ALLOWED, Format};
 use super::reader::{RecordReader, detect};
-use super::record::{Asked, Device, Record, What, Wrong, wrong};
+use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, wrong};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use std::collections::BTreeMap;
 
 /// Longest line: whatever is longer is no trace.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// What is looked at to tell the format, more than any heading takes.
+/// Number of bytes at the start of a file by which its format is detected, more than any heading takes.
 const START_BYTES: usize = 4096;
 /// Longest name of a device, and most devices that are told apart.
 const NAME_BYTES_MAX: usize = 4096;
 const DEVICES_MAX: usize = 1 << 16;
 
-/// Something that happened to a request.
+/// Event of a trace: a step of a request.
 #[derive(Debug)]
-pub(super) struct Event {
-    /// In units of the format.
+pub(super) struct TraceEvent {
+    /// Time of the event in units of the format.
     pub at: u64,
-    /// Place of the device in [`Devices`].
+    /// Index of the device in [`Devices`].
     pub device: u32,
-    pub step: Step,
+    pub step: TraceStep,
 }
 
-/// Which step of a request it was.
+/// Step of a request.
 #[derive(Debug)]
-pub(super) enum Step {
-    Asked(Thing),
-    /// The driver got it; what is wrong with it matters if it stands for the request.
-    Issued(Result<Thing, Box<Problem>>),
+pub(super) enum TraceStep {
+    Asked(TraceRequest),
+    /// The driver got the request; a mistake in it matters only if this step stands for the request.
+    Issued(Result<TraceRequest, Box<Problem>>),
     Completed,
 }
 
-/// What was asked for.
+/// Request of a trace: data, or another operation that is left out.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Thing {
+pub(super) enum TraceRequest {
     Data { io: Io, response: Option<u64> },
     LeftOut(&'static str),
 }
@@ -48,19 +48,19 @@ pub(super) struct Devices {
     pub names: Vec<String>,
     places: BTreeMap<String, u32>,
     numbers: BTreeMap<u32, u32>,
-    /// The one that was seen last, which is mostly the next as well.
+    /// Number and index of the device that was seen last, which is mostly the next one too.
     last: Option<(u32, u32)>,
     last_place: u32,
 }
 
 impl Devices {
-    /// The place of a device.
+    /// Index of a device, which is added if it is new.
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn place(&mut self, device: Device<'_>) -> Result<u32, Wrong> {
+    pub(super) fn place(&mut self, device: DeviceName<'_>) -> Result<u32, RecordMistake> {
         match device {
-            Device::Numbered(number) => {
+            DeviceName::Numbered(number) => {
                 if let Some((_, place)) = self.last.filter(|(last, _)| *last == number) {
                     return Ok(place);
                 }
@@ -72,7 +72,7 @@ impl Devices {
                 self.last = Some((number, place));
                 Ok(place)
             }
-            Device::Named(name) => {
+            DeviceName::Named(name) => {
                 if self.names.get(self.last_place as usize).is_none_or(|last| last != name) {
                     self.last_place = self.named(name)?;
                 }
@@ -81,7 +81,7 @@ impl Devices {
         }
     }
 
-    fn named(&mut self, name: &str) -> Result<u32, Wrong> {
+    fn named(&mut self, name: &str) -> Result<u32, RecordMistake> {
         if let Some(place) = self.places.get(name) {
             return Ok(*place);
         }
@@ -105,7 +105,7 @@ pub(super) struct Events {
     pub format: Format,
     reader: RecordReader,
     pieces: Pieces,
-    /// What has been read and not yet looked at starts at `at`.
+    /// Bytes that have been read; those not yet parsed start at `at`.
     buffer: Vec<u8>,
     at: usize,
     /// Lines or records so far, and the first byte of the record.
@@ -116,10 +116,10 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Opens a file, of a known format or of that which its content tells.
+    /// Opens a file of a known format, or detects the format by its content.
     ///
     /// # Errors
-    /// If it cannot be opened, or nobody knows its format.
+    /// If the file cannot be opened, or has no known format.
     pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
         let mut pieces = file.pieces()?;
         let mut buffer = Vec::new();
@@ -141,7 +141,7 @@ impl Events {
     }
 
     /// The next event, or what is wrong with a line; none at the end of the file.
-    pub(super) fn next(&mut self) -> Option<Result<Event, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         let next = match self.reader.is_binary() {
             true => self.next_record(),
             false => self.next_line(),
@@ -150,7 +150,7 @@ impl Events {
         next
     }
 
-    fn next_line(&mut self) -> Option<Result<Event, Problem>> {
+    fn next_line(&mut self) -> Option<Result<TraceEvent, Problem>> {
         while !self.is_ended {
             let (end, next) = match self.line_end() {
                 Err(problem) => return self.fail(problem),
@@ -171,18 +171,18 @@ impl Events {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let place = Place { file: &self.file, line: Some(self.line), record: None, is_cut };
+            let place = RecordPlace { file: &self.file, line: Some(self.line), record: None, is_cut };
             match self.reader.line(line).and_then(|record| event(record, &mut self.devices, &place)) {
-                Ok(Next::Event(event)) => return Some(Ok(event)),
-                Ok(Next::Nothing) => {}
-                Ok(Next::End) => return None,
+                Ok(ParsedRecord::Event(event)) => return Some(Ok(event)),
+                Ok(ParsedRecord::Nothing) => {}
+                Ok(ParsedRecord::End) => return None,
                 Err(wrong) => return Some(Err(place.problem(wrong))),
             }
         }
         None
     }
 
-    /// Where the line ends that starts at `at`, and where the next one starts; none at the end of the file.
+    /// End of the line that starts at `at`, and start of the next one; `None` at the end of the file.
     fn line_end(&mut self) -> Result<Option<(usize, usize)>, Problem> {
         let mut searched = 0;
         loop {
@@ -203,7 +203,7 @@ impl Events {
         }
     }
 
-    fn next_record(&mut self) -> Option<Result<Event, Problem>> {
+    fn next_record(&mut self) -> Option<Result<TraceEvent, Problem>> {
         while !self.is_ended {
             let length = match self.whole_record() {
                 Err(problem) => return self.fail(problem),
@@ -212,14 +212,15 @@ impl Events {
             };
             let record = &self.buffer[self.at..self.at + length];
             self.line += 1;
-            let place = Place { file: &self.file, line: None, record: Some((self.line, self.offset)), is_cut: false };
+            let place =
+                RecordPlace { file: &self.file, line: None, record: Some((self.line, self.offset)), is_cut: false };
             let read = self.reader.record(record).and_then(|record| event(record, &mut self.devices, &place));
             self.at += length;
             self.offset += length as u64;
             match read {
-                Ok(Next::Event(event)) => return Some(Ok(event)),
-                Ok(Next::Nothing) => {}
-                Ok(Next::End) => return None,
+                Ok(ParsedRecord::Event(event)) => return Some(Ok(event)),
+                Ok(ParsedRecord::Nothing) => {}
+                Ok(ParsedRecord::End) => return None,
                 Err(wrong) => return Some(Err(place.problem(wrong))),
             }
         }
@@ -231,19 +232,23 @@ impl Events {
         loop {
             let rest = &self.buffer[self.at..];
             let place =
-                Place { file: &self.file, line: None, record: Some((self.line + 1, self.offset)), is_cut: false };
+                RecordPlace { file: &self.file, line: None, record: Some((self.line + 1, self.offset)), is_cut: false };
             let length = self.reader.record_bytes(rest).map_err(|wrong| place.problem(wrong))?;
             if let Some(length) = length.filter(|length| *length <= rest.len()) {
                 return Ok(Some(length));
             }
             let rest_bytes = rest.len();
             if !self.more()? {
-                let wrong = Wrong::new(
+                let wrong = RecordMistake::new(
                     format!("{rest_bytes} bytes of a record at the end"),
                     "whole records: the file seems cut short",
                 );
-                let place =
-                    Place { file: &self.file, line: None, record: Some((self.line + 1, self.offset)), is_cut: false };
+                let place = RecordPlace {
+                    file: &self.file,
+                    line: None,
+                    record: Some((self.line + 1, self.offset)),
+                    is_cut: false,
+                };
                 return if rest_bytes == 0 { Ok(None) } else { Err(place.problem(wrong)) };
             }
         }
@@ -258,25 +263,25 @@ impl Events {
         Ok(true)
     }
 
-    /// Nothing can be read behind this.
-    fn fail(&mut self, problem: Problem) -> Option<Result<Event, Problem>> {
+    /// Ends reading with a problem: nothing behind it can be read.
+    fn fail(&mut self, problem: Problem) -> Option<Result<TraceEvent, Problem>> {
         self.is_ended = true;
         Some(Err(problem))
     }
 }
 
-/// Where a record stands, for messages.
-struct Place<'a> {
+/// Place of a record, for messages.
+struct RecordPlace<'a> {
     file: &'a str,
     line: Option<usize>,
     /// Number and first byte of a binary record.
     record: Option<(usize, u64)>,
-    /// Whether it is a last line without an end.
+    /// True for a last line without an end.
     is_cut: bool,
 }
 
-impl Place<'_> {
-    fn problem(&self, wrong: Wrong) -> Problem {
+impl RecordPlace<'_> {
+    fn problem(&self, wrong: RecordMistake) -> Problem {
         let (mut found, allowed) = wrong.into_parts();
         if self.is_cut {
             found += " (the last line, which has no end: the file seems cut short)";
@@ -288,40 +293,52 @@ impl Place<'_> {
     }
 }
 
-/// What comes of a record.
-enum Next {
-    Event(Event),
+/// Result of parsing a record.
+enum ParsedRecord {
+    Event(TraceEvent),
     Nothing,
     End,
 }
 
-fn event(record: Record<'_>, devices: &mut Devices, place: &Place<'_>) -> Result<Next, Wrong> {
-    Ok(Next::Event(match record {
-        Record::Other => return Ok(Next::Nothing),
-        Record::End => return Ok(Next::End),
-        Record::Completed { at, device } => Event { at, device: devices.place(device)?, step: Step::Completed },
-        Record::Asked(asked) => {
-            let (at, device) = (asked.at, devices.place(asked.device)?);
-            Event { at, device, step: Step::Asked(thing(asked)?) }
+fn event(
+    record: TraceRecord<'_>,
+    devices: &mut Devices,
+    place: &RecordPlace<'_>,
+) -> Result<ParsedRecord, RecordMistake> {
+    Ok(ParsedRecord::Event(match record {
+        TraceRecord::Other => return Ok(ParsedRecord::Nothing),
+        TraceRecord::End => return Ok(ParsedRecord::End),
+        TraceRecord::Completed { at, device } => {
+            TraceEvent { at, device: devices.place(device)?, step: TraceStep::Completed }
         }
-        Record::Issued(Ok(asked)) => {
+        TraceRecord::Asked(asked) => {
             let (at, device) = (asked.at, devices.place(asked.device)?);
-            Event { at, device, step: Step::Issued(thing(asked).map_err(|wrong| Box::new(place.problem(wrong)))) }
+            TraceEvent { at, device, step: TraceStep::Asked(thing(asked)?) }
         }
-        Record::Issued(Err(wrong)) => {
-            Event { at: 0, device: 0, step: Step::Issued(Err(Box::new(place.problem(wrong)))) }
+        TraceRecord::Issued(Ok(asked)) => {
+            let (at, device) = (asked.at, devices.place(asked.device)?);
+            TraceEvent {
+                at,
+                device,
+                step: TraceStep::Issued(thing(asked).map_err(|wrong| Box::new(place.problem(wrong)))),
+            }
+        }
+        TraceRecord::Issued(Err(wrong)) => {
+            TraceEvent { at: 0, device: 0, step: TraceStep::Issued(Err(Box::new(place.problem(wrong)))) }
         }
     }))
 }
 
-fn thing(asked: Asked<'_>) -> Result<Thing, Wrong> {
+fn thing(asked: RecordedRequest<'_>) -> Result<TraceRequest, RecordMistake> {
     match asked.what {
-        What::LeftOut(kind) => Ok(Thing::LeftOut(kind)),
-        What::Data { op, offset, bytes, response } => Ok(Thing::Data { io: io(op, offset, bytes)?, response }),
+        RecordedOperation::LeftOut(kind) => Ok(TraceRequest::LeftOut(kind)),
+        RecordedOperation::Data { op, offset, bytes, response } => {
+            Ok(TraceRequest::Data { io: io(op, offset, bytes)?, response })
+        }
     }
 }
 
-fn io(op: Op, offset: u64, length: u64) -> Result<Io, Wrong> {
+fn io(op: Op, offset: u64, length: u64) -> Result<Io, RecordMistake> {
     match u32::try_from(length) {
         Ok(bytes) if bytes > 0 && offset.checked_add(length).is_some() => Ok(Io { op, offset, bytes }),
         _ => {

@@ -1,30 +1,30 @@
-//! Where the bytes of a trace come from: the core opens no files.
+//! Files of a trace, whose bytes the caller supplies: the core opens no files.
 
 use crate::problem::Problem;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a file that is at hand is given out in.
+/// Size in bytes of the pieces of a file that is in memory.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The bytes of a file from its start, unpacked, piece by piece.
 pub type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Problem>> + Send + Sync>;
 
-/// How a file is opened. The same bytes come each time.
+/// Function that opens a file; it gives the same bytes each time.
 type Open = dyn Fn() -> Result<Pieces, Problem> + Send + Sync;
 
 /// A file of a trace, which is read piece by piece.
 #[derive(Clone)]
 pub struct File {
-    /// As messages name it.
+    /// Name of the file for messages.
     pub name: String,
-    /// Whether it can be read more than once, as a pipe cannot.
+    /// True if it can be read more than once, which a pipe cannot.
     pub is_lasting: bool,
     open: Arc<Open>,
 }
 
 impl File {
-    /// A file that can be opened any number of times.
+    /// Makes a file that can be opened any number of times.
     pub fn lasting(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
@@ -32,7 +32,7 @@ impl File {
         File { name: name.into(), is_lasting: true, open: Arc::new(open) }
     }
 
-    /// One that is opened once.
+    /// Makes a file that can be opened only once.
     pub fn passing(
         name: impl Into<String>,
         open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
@@ -40,7 +40,7 @@ impl File {
         File { is_lasting: false, ..File::lasting(name, open) }
     }
 
-    /// Bytes that are at hand.
+    /// Makes a file whose bytes are in memory.
     pub fn at_hand(name: impl Into<String>, bytes: &[u8]) -> File {
         let bytes: Arc<[u8]> = bytes.into();
         let open = move || -> Result<Pieces, Problem> {
@@ -51,7 +51,7 @@ impl File {
         File::lasting(name, open)
     }
 
-    /// Its bytes, from the start.
+    /// Bytes of the file from its start.
     ///
     /// # Errors
     /// If it cannot be opened.

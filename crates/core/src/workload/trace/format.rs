@@ -1,4 +1,4 @@
-//! Which formats there are, and which of them a file has.
+//! Formats of traces: names, and units of time.
 
 use crate::time::Span;
 use std::fmt;
@@ -17,11 +17,11 @@ pub enum Format {
     Vscsi,
 }
 
-/// What is told of a file whose format nobody knows.
+/// Allowed formats, for the message on a file of an unknown format.
 pub(super) const ALLOWED: &str = "blktrace or its text from blkparse, a fio iolog of version 2 or 3, CSV of MSR Cambridge, Alibaba, Tencent or Systor '17, or vscsi records";
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 9] = [
         Format::Blkparse,
         Format::Blktrace,
@@ -34,7 +34,7 @@ impl Format {
         Format::Vscsi,
     ];
 
-    /// The word that stands for it where a user names it.
+    /// Word by which a user names the format.
     pub fn word(self) -> &'static str {
         match self {
             Format::Blkparse => "blkparse",
@@ -49,12 +49,12 @@ impl Format {
         }
     }
 
-    /// The format of this word.
+    /// Format that this word names.
     pub fn named(word: &str) -> Option<Format> {
         Format::ALL.into_iter().find(|format| format.word() == word)
     }
 
-    /// What a recorded time counts.
+    /// Unit of recorded times.
     pub(super) fn unit(self) -> Span {
         match self {
             Format::Blkparse | Format::Blktrace | Format::Systor => Span::from_ns(1),

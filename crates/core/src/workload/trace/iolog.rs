@@ -11,7 +11,7 @@
 //! as the documentation says. Without any wait all requests arrive at once.
 
 use super::format::Format;
-use super::record::{Asked, Device, Record, What, Wrong, number, wrong};
+use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, number, wrong};
 use super::trace_io::TraceIo;
 use crate::request::Op;
 
@@ -19,7 +19,7 @@ const HEAD_2: &str = "fio version 2 iolog";
 const HEAD_3: &str = "fio version 3 iolog";
 /// Shortest wait that fio keeps, in microseconds.
 const WAIT_MIN_US: u64 = 100;
-/// What a drive is called in the iologs that are written here.
+/// Name of the device in iologs that are written here.
 const DEVICE: &str = "phaselink";
 
 /// Reads one line after another.
@@ -43,7 +43,7 @@ impl IologReader {
         IologReader { has_times, waited: 0 }
     }
 
-    pub(super) fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+    pub(super) fn read<'a>(&mut self, line: &'a str) -> Result<TraceRecord<'a>, RecordMistake> {
         let mut array = [""; 6];
         let mut count = 0;
         for (place, field) in array.iter_mut().zip(line.split_ascii_whitespace()) {
@@ -51,7 +51,7 @@ impl IologReader {
             count += 1;
         }
         if [HEAD_2, HEAD_3].contains(&line.trim()) {
-            return Ok(Record::Other);
+            return Ok(TraceRecord::Other);
         }
         let (at, fields) = match array[..count] {
             [time, ref rest @ ..] if self.has_times => (number(time, "a timestamp")?, rest),
@@ -59,7 +59,7 @@ impl IologReader {
         };
         match *fields {
             [device, action, offset, length] => self.action(at, device, action, [offset, length]),
-            [_, "add" | "open" | "close"] => Ok(Record::Other),
+            [_, "add" | "open" | "close"] => Ok(TraceRecord::Other),
             [device, action @ ("wait" | "sync" | "datasync"), ref rest @ ..] if rest.len() < 2 => {
                 self.action(at, device, action, [rest.first().unwrap_or(&"0"), "0"])
             }
@@ -67,16 +67,27 @@ impl IologReader {
         }
     }
 
-    fn action<'a>(&mut self, at: u64, device: &'a str, action: &str, numbers: [&str; 2]) -> Result<Record<'a>, Wrong> {
+    fn action<'a>(
+        &mut self,
+        at: u64,
+        device: &'a str,
+        action: &str,
+        numbers: [&str; 2],
+    ) -> Result<TraceRecord<'a>, RecordMistake> {
         let [offset, bytes] = [number(numbers[0], "an offset")?, number(numbers[1], "a length")?];
-        let device = Device::Named(device);
-        let request =
-            |op| Ok(Record::Asked(Asked { at, device, what: What::Data { op, offset, bytes, response: None } }));
+        let device = DeviceName::Named(device);
+        let request = |op| {
+            Ok(TraceRecord::Asked(RecordedRequest {
+                at,
+                device,
+                what: RecordedOperation::Data { op, offset, bytes, response: None },
+            }))
+        };
         match action {
             "read" => request(Op::Read),
             "write" => request(Op::Write),
-            "sync" | "datasync" => Ok(Record::left_out(at, device, "flushes")),
-            "trim" => Ok(Record::left_out(at, device, "discards")),
+            "sync" | "datasync" => Ok(TraceRecord::left_out(at, device, "flushes")),
+            "trim" => Ok(TraceRecord::left_out(at, device, "discards")),
             "wait" if self.has_times => wrong("a wait in an iolog of version 3", "timestamps"),
             "wait" => self.wait(offset),
             _ => wrong(
@@ -86,10 +97,10 @@ impl IologReader {
         }
     }
 
-    fn wait<'a>(&mut self, us: u64) -> Result<Record<'a>, Wrong> {
+    fn wait<'a>(&mut self, us: u64) -> Result<TraceRecord<'a>, RecordMistake> {
         let kept = if us < WAIT_MIN_US { 0 } else { us };
         self.waited = self.waited.saturating_add(kept);
-        Ok(Record::Other)
+        Ok(TraceRecord::Other)
     }
 }
 
@@ -112,17 +123,17 @@ pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
     text + &end(end_us)
 }
 
-/// How such a trace begins, for writers that do not have all of it at once.
+/// First lines of a version 3 iolog, for writers that do not have all of it at once.
 pub fn begin() -> String {
     format!("{HEAD_3}\n0 {DEVICE} add\n0 {DEVICE} open\n")
 }
 
-/// One of its lines; `action` is fio's word.
+/// One line of a version 3 iolog; `action` is fio's word.
 pub fn line(at_us: u64, action: &str, offset: u64, bytes: u64) -> String {
     format!("{at_us} {DEVICE} {action} {offset} {bytes}\n")
 }
 
-/// How it ends.
+/// Last line of a version 3 iolog.
 pub fn end(at_us: u64) -> String {
     format!("{at_us} {DEVICE} close\n")
 }

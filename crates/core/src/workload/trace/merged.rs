@@ -3,10 +3,10 @@
 //! blktrace writes a file for each processor. Within a file events are nearly in order, and so they come out of here: what
 //! puts the requests in order for good is [`Sorted`].
 
-use super::events::{Devices, Event, Events, Step};
+use super::events::{Devices, Events, TraceEvent, TraceStep};
 use super::file::File;
 use super::format::Format;
-use super::record::Device;
+use super::record::DeviceName;
 use crate::problem::{Problem, Problems, all};
 use crate::request::Io;
 use std::cmp::Reverse;
@@ -16,8 +16,8 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(super) struct Merged {
     pub format: Format,
     files: Vec<Events>,
-    /// Next event of each file, and which files have one, the earliest first.
-    heads: Vec<Option<Event>>,
+    /// Next event of each file.
+    heads: Vec<Option<TraceEvent>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
     problems: VecDeque<Problem>,
     /// Devices of all files, and their places by file and place there. A single file keeps its own.
@@ -54,7 +54,7 @@ impl Merged {
     }
 
     /// The next event, or what is wrong somewhere; none at the end.
-    pub(super) fn next(&mut self) -> Option<Result<Event, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
         if let [file] = &mut self.files[..] {
             return file.next();
         }
@@ -93,15 +93,15 @@ impl Merged {
         }
     }
 
-    fn place(&mut self, file: usize, event: &Event) -> Result<u32, Problem> {
-        if matches!(event.step, Step::Issued(Err(_))) {
+    fn place(&mut self, file: usize, event: &TraceEvent) -> Result<u32, Problem> {
+        if matches!(event.step, TraceStep::Issued(Err(_))) {
             return Ok(0);
         }
         let here = event.device as usize;
         let names = &self.files[file].devices.names;
         let places = &mut self.places[file];
         for name in names.iter().take(here + 1).skip(places.len()) {
-            let place = self.devices.place(Device::Named(name)).map_err(|wrong| {
+            let place = self.devices.place(DeviceName::Named(name)).map_err(|wrong| {
                 let (found, allowed) = wrong.into_parts();
                 Problem::new("trace", None, found, allowed)
             })?;
@@ -111,7 +111,7 @@ impl Merged {
     }
 }
 
-/// How far a sequence is from being sorted: how many elements one has to hold back to sort the rest as it comes.
+/// Measure of disorder: number of elements that have to be held back to sort a sequence as it comes.
 #[derive(Debug)]
 pub(super) struct Disorder {
     /// The largest element up to each of the last positions, at the position modulo the length.
@@ -142,7 +142,7 @@ impl Disorder {
         self.count += 1;
     }
 
-    /// The first element after which this one should have come is so far behind.
+    /// Records how far back the first element is after which this one should have come.
     fn late(&mut self, at: u64) {
         let kept = self.largest.len();
         let oldest = self.count - kept;
@@ -160,7 +160,7 @@ impl Disorder {
         self.held_back = self.held_back.filter(|_| !is_lost).map(|most| most.max(behind));
     }
 
-    /// How many elements have to be held back.
+    /// Number of elements that have to be held back; `None` if there are too many.
     pub(super) fn held_back(&self) -> Option<usize> {
         self.held_back
     }

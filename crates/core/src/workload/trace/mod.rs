@@ -1,16 +1,16 @@
-//! Block traces: what some other system asked of its drive, and when.
+//! Block traces: requests that another system issued to its drive, with their times.
 //!
-//! The format is told by content, or forced. A trace is read twice: [`read`] goes through all of it, finds what is wrong
-//! and what there is, and keeps the requests if they are few; each replay of a long one reads its files again, so that
-//! memory stays bounded. The files themselves are opened by the caller ([`File`]).
+//! The format is detected by content, or forced. A trace is read twice: [`read`] goes through all of it, finds mistakes
+//! and devices, and keeps the requests if they are few; each replay of a long one reads its files again, so that memory
+//! stays bounded. The caller opens the files ([`File`]).
 //!
-//! A trace is of one device, which is chosen where there are several. Its requests come out sorted by arrival (stably:
-//! recorders write slightly out of order), with arrivals counted from the first. Flushes, discards and the like, which a
-//! drive here does not do, are left out and counted; anything that is not understood is a problem with its line.
+//! A trace covers one device, which is chosen if there are several. Its requests are sorted by arrival (stably:
+//! recorders write slightly out of order), with arrivals counted from the first. Flushes, discards and other operations
+//! are left out and counted; a record that is not understood is a problem with its line.
 //!
-//! One file a format: [`blkparse`], [`blktrace`], [`iolog`], [`msr`], [`alibaba`], [`tencent`], [`systor`], [`vscsi`].
-//! From bytes to requests: `events` cuts files into records, `merged` brings those of several files into one order, `scan`
-//! is the first reading, `requests` the others; `info` reads for what a trace holds.
+//! Each format has one file: [`blkparse`], [`blktrace`], [`iolog`], [`msr`], [`alibaba`], [`tencent`], [`systor`],
+//! [`vscsi`]; `reader` chooses among them. `events` splits files into records, `merged` puts those of several files
+//! into one order, `scan` is the first reading, `requests` the others; `info` computes statistics.
 
 mod alibaba;
 mod blkparse;
@@ -37,7 +37,7 @@ pub use format::Format;
 pub use info::{BLOCK_BYTES, Footprint, Info, QueueDepth, info};
 pub use iolog::to_iolog;
 pub use requests::{Iter, Requests};
-pub use scan::{Selection, Wanted};
+pub use scan::{NamedTrace, Selection};
 pub use summary::Summary;
 pub use trace_io::TraceIo;
 
@@ -63,7 +63,7 @@ pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
     read_keeping(files, selection, scan::KEPT_MAX)
 }
 
-/// The same, with another number of requests that are kept in memory.
+/// Reads a trace, keeping up to `kept_max` requests in memory.
 ///
 /// # Errors
 /// As [`read`].

@@ -9,20 +9,22 @@
 //! Timestamps are Windows file times: ticks of 100 ns. Offset and size are in bytes. The response time
 //! is that of the recorded system, in the same ticks: nothing is replayed of it.
 
-use super::record::{Asked, Device, Record, What, Wrong, fields, number, wrong};
+use super::record::{
+    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, fields, number, wrong,
+};
 use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 
-/// Whether a line looks like one of these traces.
+/// True if a line looks like one of these traces.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line.split(',').count() == 7
 }
 
-pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let [time, _, _, kind, offset, size, response] = fields(line, COLUMNS)?;
     if time == "Timestamp" {
-        return Ok(Record::Other);
+        return Ok(TraceRecord::Other);
     }
     let op = match kind {
         _ if kind.eq_ignore_ascii_case("read") => Op::Read,
@@ -31,8 +33,12 @@ pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
     };
     let response = Some(number(response, "a response time")?);
     let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
-    let what = What::Data { op, offset, bytes, response };
-    Ok(Record::Asked(Asked { at: number(time, "a timestamp")?, device: Device::Named(device(line)), what }))
+    let what = RecordedOperation::Data { op, offset, bytes, response };
+    Ok(TraceRecord::Asked(RecordedRequest {
+        at: number(time, "a timestamp")?,
+        device: DeviceName::Named(device(line)),
+        what,
+    }))
 }
 
 /// Host and disk, the second and third field, as they stand in the line.

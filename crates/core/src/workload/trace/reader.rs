@@ -1,10 +1,10 @@
 //! Readers of all formats behind one type, and detection of a file's format by its content.
 
 use super::format::Format;
-use super::record::{Record, Wrong, wrong};
+use super::record::{RecordMistake, TraceRecord, wrong};
 use super::{alibaba, blkparse, blktrace, iolog, msr, systor, tencent, vscsi};
 
-/// The reader of one format.
+/// Reader of the records of one format.
 #[derive(Debug)]
 pub(super) enum RecordReader {
     Blkparse,
@@ -14,13 +14,14 @@ pub(super) enum RecordReader {
     Alibaba,
     Tencent,
     Systor,
-    Vscsi(vscsi::Layout),
+    Vscsi(vscsi::RecordLayout),
 }
 
-/// Whether a line is one of a format.
+/// Function that returns true if a line belongs to a format.
 type Matches = fn(&str) -> bool;
 
-/// The format by the first bytes of a file; of a text it is the first line that says something which tells.
+/// Detects the format by the first bytes of a file; in a text, by the first line that is not empty or a notice of
+/// blkparse.
 pub(super) fn detect(start: &[u8]) -> Option<Format> {
     if blktrace::detect(start).is_some() {
         return Some(Format::Blktrace);
@@ -48,11 +49,11 @@ fn first_line(start: &[u8]) -> Option<&str> {
 }
 
 impl RecordReader {
-    /// The reader of a format for a file that starts with these bytes.
+    /// Makes the reader of a format for a file that starts with these bytes.
     ///
     /// # Errors
-    /// If no such file starts so; of a text, its lines will tell.
-    pub(super) fn new(format: Format, start: &[u8]) -> Result<RecordReader, Wrong> {
+    /// If no file of a binary format starts like this; text formats are checked line by line.
+    pub(super) fn new(format: Format, start: &[u8]) -> Result<RecordReader, RecordMistake> {
         Ok(match format {
             Format::Blkparse => RecordReader::Blkparse,
             Format::Blktrace => match blktrace::detect(start) {
@@ -72,8 +73,8 @@ impl RecordReader {
         })
     }
 
-    /// Length of the binary record that starts here; none as long as that cannot be told, or of a text.
-    pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    /// Length of the binary record that starts here; `None` if too few bytes are known, or for text.
+    pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.length(bytes),
             RecordReader::Vscsi(layout) => Ok(Some(layout.record_bytes)),
@@ -81,22 +82,22 @@ impl RecordReader {
         }
     }
 
-    /// Whether files are records of bytes and not lines of text.
+    /// True if files consist of binary records and not of lines of text.
     pub(super) fn is_binary(&self) -> bool {
         matches!(self, RecordReader::Blktrace(_) | RecordReader::Vscsi(_))
     }
 
     /// Reads one binary record.
-    pub(super) fn record(&self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn record(&self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         match self {
             RecordReader::Blktrace(order) => order.read(record),
             RecordReader::Vscsi(layout) => layout.read(record),
-            _ => Ok(Record::Other),
+            _ => Ok(TraceRecord::Other),
         }
     }
 
     /// Reads one line.
-    pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+    pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<TraceRecord<'a>, RecordMistake> {
         match self {
             RecordReader::Blkparse => blkparse::read(line),
             RecordReader::Iolog(reader) => reader.read(line),
@@ -104,7 +105,7 @@ impl RecordReader {
             RecordReader::Alibaba => alibaba::read(line),
             RecordReader::Tencent => tencent::read(line),
             RecordReader::Systor => systor::read(line),
-            RecordReader::Blktrace(_) | RecordReader::Vscsi(_) => Ok(Record::Other),
+            RecordReader::Blktrace(_) | RecordReader::Vscsi(_) => Ok(TraceRecord::Other),
         }
     }
 }

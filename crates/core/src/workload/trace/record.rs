@@ -1,4 +1,4 @@
-//! What a reader of one format makes of one record, and what the readers share.
+//! Records of a trace as the readers of all formats return them, and helpers that readers share.
 
 use crate::request::Op;
 
@@ -6,14 +6,14 @@ use crate::request::Op;
 pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// One line of a text, or one record of a binary file.
-pub(super) enum Record<'a> {
-    /// What an application asked for.
-    Asked(Asked<'a>),
-    /// The same further down, as the driver got it. It stands for a request if nothing in the trace says what was asked
-    /// for; only then does it matter what is wrong with it.
-    Issued(Result<Asked<'a>, Wrong>),
+pub(super) enum TraceRecord<'a> {
+    /// Request as the application asked for it.
+    Asked(RecordedRequest<'a>),
+    /// Request as the driver got it. This step stands for a request if the trace has no earlier step; only then do
+    /// mistakes in it matter.
+    Issued(Result<RecordedRequest<'a>, RecordMistake>),
     /// A request came back from the device.
-    Completed { at: u64, device: Device<'a> },
+    Completed { at: u64, device: DeviceName<'a> },
     /// Nothing that concerns a drive: a comment, a heading, another step of a request.
     Other,
     /// Nothing follows but statistics.
@@ -21,52 +21,52 @@ pub(super) enum Record<'a> {
 }
 
 /// A request as a format gives it.
-pub(super) struct Asked<'a> {
+pub(super) struct RecordedRequest<'a> {
     /// In units of the format.
     pub at: u64,
-    pub device: Device<'a>,
-    pub what: What,
+    pub device: DeviceName<'a>,
+    pub what: RecordedOperation,
 }
 
-/// What was asked for.
+/// Operation of a request.
 #[derive(Clone, Copy)]
-pub(super) enum What {
+pub(super) enum RecordedOperation {
     Data {
         op: Op,
         offset: u64,
         bytes: u64,
-        /// How long it took on the recorded system, in units of the format.
+        /// Response time on the recorded system, in units of the format.
         response: Option<u64>,
     },
     /// No read or write of data: its kind, in the plural.
     LeftOut(&'static str),
 }
 
-/// Who was asked.
+/// Device of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Device<'a> {
+pub(super) enum DeviceName<'a> {
     Named(&'a str),
     /// Major and minor number as the Linux kernel packs them: twenty bits of minor.
     Numbered(u32),
 }
 
-impl Device<'_> {
+impl DeviceName<'_> {
     /// Linux names devices by their numbers, as in `8,16`.
     pub(super) fn name(self) -> String {
         match self {
-            Device::Named(name) => name.into(),
-            Device::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
+            DeviceName::Named(name) => name.into(),
+            DeviceName::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
         }
     }
 }
 
-/// What is wrong with a record: what was found, and what is allowed.
+/// Mistake in a record: what was found, and what is allowed.
 #[derive(Debug)]
-pub(super) struct Wrong(Box<(String, String)>);
+pub(super) struct RecordMistake(Box<(String, String)>);
 
-impl Wrong {
-    pub(super) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Wrong {
-        Wrong(Box::new((found.into(), allowed.into())))
+impl RecordMistake {
+    pub(super) fn new(found: impl Into<String>, allowed: impl Into<String>) -> RecordMistake {
+        RecordMistake(Box::new((found.into(), allowed.into())))
     }
 
     pub(super) fn into_parts(self) -> (String, String) {
@@ -74,18 +74,18 @@ impl Wrong {
     }
 }
 
-pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::new(found, allowed))
+pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, RecordMistake> {
+    Err(RecordMistake::new(found, allowed))
 }
 
-impl<'a> Record<'a> {
-    pub(super) fn left_out(at: u64, device: Device<'a>, kind: &'static str) -> Record<'a> {
-        Record::Asked(Asked { at, device, what: What::LeftOut(kind) })
+impl<'a> TraceRecord<'a> {
+    pub(super) fn left_out(at: u64, device: DeviceName<'a>, kind: &'static str) -> TraceRecord<'a> {
+        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::LeftOut(kind) })
     }
 }
 
 /// A whole number in a field.
-pub(super) fn number(field: &str, what: &str) -> Result<u64, Wrong> {
+pub(super) fn number(field: &str, what: &str) -> Result<u64, RecordMistake> {
     let plain = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
     match field.parse() {
         Ok(number) if plain => Ok(number),
@@ -94,8 +94,8 @@ pub(super) fn number(field: &str, what: &str) -> Result<u64, Wrong> {
 }
 
 /// Seconds with up to nine decimals, in nanoseconds.
-pub(super) fn nanoseconds(text: &str) -> Result<u64, Wrong> {
-    let bad = || Wrong::new(format!("`{text}` as a time"), "seconds, with up to nine decimals");
+pub(super) fn nanoseconds(text: &str) -> Result<u64, RecordMistake> {
+    let bad = || RecordMistake::new(format!("`{text}` as a time"), "seconds, with up to nine decimals");
     let (seconds, decimals) = text.split_once('.').unwrap_or((text, "0"));
     if decimals.is_empty() || decimals.len() > 9 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(bad());
@@ -107,7 +107,7 @@ pub(super) fn nanoseconds(text: &str) -> Result<u64, Wrong> {
 }
 
 /// Sectors as bytes.
-pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Wrong> {
+pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), RecordMistake> {
     match (first.checked_mul(SECTOR_BYTES), count.checked_mul(SECTOR_BYTES)) {
         (Some(offset), Some(bytes)) => Ok((offset, bytes)),
         _ => wrong(format!("{count} sectors from sector {first}"), "bytes that 64 bits can count"),
@@ -115,7 +115,7 @@ pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Wrong> {
 }
 
 /// The fields of a line of comma-separated values, if there are so many.
-pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Result<[&'a str; COUNT], Wrong> {
+pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Result<[&'a str; COUNT], RecordMistake> {
     let mut fields = [""; COUNT];
     let mut found = 0;
     for field in line.split(',') {
@@ -127,7 +127,7 @@ pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Re
     if found == COUNT { Ok(fields) } else { wrong(format!("{found} fields"), format!("{COUNT}: {columns}")) }
 }
 
-/// Whether all fields of a line are whole numbers.
+/// True if all fields of a line are whole numbers.
 pub(super) fn are_numbers(fields: &[&str]) -> bool {
     fields.iter().all(|field| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()))
 }

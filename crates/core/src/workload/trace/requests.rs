@@ -1,6 +1,6 @@
 //! The requests of a trace: at hand if they are few, otherwise read again for each replay.
 
-use super::events::{Step, Thing};
+use super::events::{TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
 use super::merged::{Merged, Sorted};
@@ -24,23 +24,23 @@ pub(super) enum ArrivalStep {
 
 /// The requests of a trace in order of arrival, the first at zero. Copies share what there is of them.
 #[derive(Clone)]
-pub struct Requests(Arc<Shared>);
+pub struct Requests(Arc<SharedRequests>);
 
-struct Shared {
+struct SharedRequests {
     summary: Summary,
-    source: Source,
-    /// What went wrong when the files were read again.
+    source: RequestStorage,
+    /// Problem that occurred when the files were read again.
     failure: OnceLock<Problem>,
 }
 
-enum Source {
+enum RequestStorage {
     AtHand(Vec<TraceIo>),
-    Files(Files),
+    Files(TraceFiles),
 }
 
-/// How a trace is read again.
+/// Information for reading a trace again.
 #[derive(Clone, Debug)]
-pub(super) struct Files {
+pub(super) struct TraceFiles {
     pub files: Vec<File>,
     pub format: Format,
     pub device: String,
@@ -48,7 +48,7 @@ pub(super) struct Files {
     /// The first arrival, in units of the format, and the unit in picoseconds.
     pub first: u64,
     pub unit_ps: u64,
-    /// How many requests are held back to put them in order.
+    /// Number of requests that are held back to sort them.
     pub held_back: usize,
 }
 
@@ -60,32 +60,32 @@ impl Serialize for Requests {
 
 impl Requests {
     /// Requests that are read from files each time.
-    pub(super) fn of_files(summary: Summary, files: Files) -> Requests {
-        Requests(Arc::new(Shared { summary, source: Source::Files(files), failure: OnceLock::new() }))
+    pub(super) fn of_files(summary: Summary, files: TraceFiles) -> Requests {
+        Requests(Arc::new(SharedRequests { summary, source: RequestStorage::Files(files), failure: OnceLock::new() }))
     }
 
-    /// What is known of them without looking at each.
+    /// Summary of the requests.
     pub fn summary(&self) -> &Summary {
         &self.0.summary
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub fn count(&self) -> u64 {
         self.0.summary.count
     }
 
-    /// Whether each replay reads them from their files.
+    /// True if each replay reads the requests from their files.
     pub fn are_streamed(&self) -> bool {
-        matches!(self.0.source, Source::Files(_))
+        matches!(self.0.source, RequestStorage::Files(_))
     }
 
-    /// All of them, from the first.
+    /// Iterates over all requests from the first.
     pub fn iter(&self) -> Iter {
         Iter { requests: self.clone(), position: 0, reading: None }
     }
 
-    /// What went wrong when they were read again: a file that has changed meanwhile, say. What was replayed until then is
-    /// not all of the trace.
+    /// Problem that occurred when the requests were read again, such as a file that has changed. The requests replayed
+    /// until then are not all of the trace.
     pub fn failure(&self) -> Option<&Problem> {
         self.0.failure.get()
     }
@@ -98,7 +98,7 @@ impl FromIterator<TraceIo> for Requests {
         ios.iter().for_each(|entry| summary.add(entry.io));
         summary.settle();
         summary.ends_at = ios.last().map_or(Time::ZERO, |last| last.at);
-        Requests(Arc::new(Shared { summary, source: Source::AtHand(ios), failure: OnceLock::new() }))
+        Requests(Arc::new(SharedRequests { summary, source: RequestStorage::AtHand(ios), failure: OnceLock::new() }))
     }
 }
 
@@ -122,7 +122,8 @@ impl IntoIterator for &Requests {
     }
 }
 
-/// Requests of a trace, one by one. It ends early where a file cannot be read again; [`Requests::failure`] tells.
+/// Iterator over the requests of a trace. It ends early if a file cannot be read again; [`Requests::failure`] then has
+/// the problem.
 pub struct Iter {
     requests: Requests,
     /// Requests that have been given.
@@ -134,7 +135,7 @@ pub struct Iter {
 struct Reading {
     merged: Merged,
     sorted: Sorted,
-    /// Whether the device at each place is the one that is replayed.
+    /// True for each device whose requests are replayed.
     is_wanted: Vec<bool>,
 }
 
@@ -143,8 +144,8 @@ impl Clone for Iter {
     fn clone(&self) -> Iter {
         let mut copy = self.requests.iter();
         match &self.requests.0.source {
-            Source::AtHand(_) => copy.position = self.position,
-            Source::Files(_) => drop(copy.by_ref().take(self.position as usize).last()),
+            RequestStorage::AtHand(_) => copy.position = self.position,
+            RequestStorage::Files(_) => drop(copy.by_ref().take(self.position as usize).last()),
         }
         copy
     }
@@ -162,8 +163,8 @@ impl Iterator for Iter {
     #[inline]
     fn next(&mut self) -> Option<TraceIo> {
         let next = match &self.requests.0.source {
-            Source::AtHand(ios) => ios.get(self.position as usize).copied(),
-            Source::Files(_) => self.read(),
+            RequestStorage::AtHand(ios) => ios.get(self.position as usize).copied(),
+            RequestStorage::Files(_) => self.read(),
         };
         self.position += u64::from(next.is_some());
         next
@@ -173,7 +174,7 @@ impl Iterator for Iter {
 impl Iter {
     fn read(&mut self) -> Option<TraceIo> {
         let shared = self.requests.0.clone();
-        let Source::Files(files) = &shared.source else { return None };
+        let RequestStorage::Files(files) = &shared.source else { return None };
         if self.position == shared.summary.count || shared.failure.get().is_some() {
             self.reading = None;
             return None;
@@ -192,7 +193,7 @@ impl Iter {
         }
     }
 
-    fn read_on(&mut self, files: &Files) -> Result<Option<(u64, Io)>, Problem> {
+    fn read_on(&mut self, files: &TraceFiles) -> Result<Option<(u64, Io)>, Problem> {
         if self.reading.is_none() {
             let merged = Merged::open(&files.files, Some(files.format))
                 .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed()))?;
@@ -219,17 +220,17 @@ impl Iter {
     }
 }
 
-impl Files {
+impl TraceFiles {
     /// The next request to the device.
     fn next(&self, merged: &mut Merged, is_wanted: &mut Vec<bool>) -> Result<Option<(u64, Io)>, Problem> {
         while let Some(event) = merged.next() {
             let event = event?;
             let thing = match (event.step, self.chosen) {
-                (Step::Asked(thing), ArrivalStep::Asked) => thing,
-                (Step::Issued(thing), ArrivalStep::Issued) => thing.map_err(|problem| *problem)?,
+                (TraceStep::Asked(thing), ArrivalStep::Asked) => thing,
+                (TraceStep::Issued(thing), ArrivalStep::Issued) => thing.map_err(|problem| *problem)?,
                 _ => continue,
             };
-            let Thing::Data { io, .. } = thing else { continue };
+            let TraceRequest::Data { io, .. } = thing else { continue };
             let place = event.device as usize;
             while is_wanted.len() <= place {
                 let name = merged.device_names().get(is_wanted.len());

@@ -1,11 +1,11 @@
-//! Reading a trace for the first time: which device, whether everything is right, and what there is.
+//! First reading of a trace: chooses the device, finds all mistakes, and sums up the requests.
 
 use super::Trace;
-use super::events::{Event, Step, Thing};
+use super::events::{TraceEvent, TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
 use super::merged::{Disorder, Merged};
-use super::requests::{ArrivalStep, Files, Requests};
+use super::requests::{ArrivalStep, Requests, TraceFiles};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
 use crate::problem::{Problem, Problems};
@@ -22,26 +22,26 @@ const UNCHOSEN_MAX: u64 = 1 << 22;
 /// Devices that a message lists.
 const DEVICES_SHOWN: usize = 5;
 
-/// Which part of a file is wanted, and what the file is.
+/// Device and format to be read of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Selection {
-    /// The device, as the trace names it.
+    /// Name of the device in the trace; `None` if there is only one.
     pub device: Option<String>,
-    /// The format, where content should not decide.
+    /// Format of the trace; `None` if its content decides.
     pub format: Option<Format>,
 }
 
 /// A trace as a job names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct NamedTrace {
     pub path: String,
     pub selection: Selection,
 }
 
-impl Wanted {
-    /// All of a trace of one device, whatever its format.
-    pub fn whole(path: impl Into<String>) -> Wanted {
-        Wanted { path: path.into(), selection: Selection::default() }
+impl NamedTrace {
+    /// Trace of one device, in the format that its content shows.
+    pub fn whole(path: impl Into<String>) -> NamedTrace {
+        NamedTrace { path: path.into(), selection: Selection::default() }
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Re
         wanted: selection.device.as_deref(),
         kept_max: if can_be_read_again { kept_max } else { usize::MAX },
         chosen: None,
-        part: Part::default(),
+        part: ScanSums::default(),
         problems: Vec::new(),
         problems_more: 0,
     };
@@ -75,15 +75,15 @@ struct Scan<'a> {
     name: &'a str,
     wanted: Option<&'a str>,
     kept_max: usize,
-    /// Which steps count; issues do until something is asked.
+    /// Step that counts; issues do until a queueing step is seen.
     chosen: Option<ArrivalStep>,
-    part: Part,
+    part: ScanSums,
     problems: Vec<Problem>,
     problems_more: usize,
 }
 
-/// What is known of the requests so far.
-struct Part {
+/// Summary of the requests so far.
+struct ScanSums {
     /// Requests to each device, and the first one that any went to, or the one that is wanted.
     counts: Vec<u64>,
     device: Option<usize>,
@@ -94,13 +94,13 @@ struct Part {
     last: u64,
     disorder: Disorder,
     left_out: BTreeMap<&'static str, u64>,
-    /// What is wrong with issues.
+    /// Problems of issues to the driver.
     problems: Vec<Problem>,
 }
 
-impl Default for Part {
-    fn default() -> Part {
-        Part {
+impl Default for ScanSums {
+    fn default() -> ScanSums {
+        ScanSums {
             counts: Vec::new(),
             device: None,
             summary: Summary::default(),
@@ -115,21 +115,21 @@ impl Default for Part {
 }
 
 impl Scan<'_> {
-    fn event(&mut self, event: Event, names: &[String]) {
+    fn event(&mut self, event: TraceEvent, names: &[String]) {
         let thing = match event.step {
-            Step::Completed => return,
-            Step::Issued(_) if self.chosen == Some(ArrivalStep::Asked) => return,
-            Step::Issued(Err(problem)) => {
+            TraceStep::Completed => return,
+            TraceStep::Issued(_) if self.chosen == Some(ArrivalStep::Asked) => return,
+            TraceStep::Issued(Err(problem)) => {
                 self.chosen = Some(ArrivalStep::Issued);
                 return self.part.problems.push(*problem);
             }
-            Step::Issued(Ok(thing)) => {
+            TraceStep::Issued(Ok(thing)) => {
                 self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
-            Step::Asked(thing) => {
+            TraceStep::Asked(thing) => {
                 if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
-                    self.part = Part::default();
+                    self.part = ScanSums::default();
                 }
                 thing
             }
@@ -137,7 +137,7 @@ impl Scan<'_> {
         self.thing(event.at, event.device as usize, thing, names);
     }
 
-    fn thing(&mut self, at: u64, place: usize, thing: Thing, names: &[String]) {
+    fn thing(&mut self, at: u64, place: usize, thing: TraceRequest, names: &[String]) {
         let part = &mut self.part;
         if part.counts.len() <= place {
             part.counts.resize(place + 1, 0);
@@ -145,16 +145,16 @@ impl Scan<'_> {
         if part.device.is_none() {
             let is_wanted = self.wanted.is_none_or(|wanted| names.get(place).is_some_and(|name| name == wanted));
             // A device of which there are only flushes and the like may not be the one.
-            let is_data = matches!(thing, Thing::Data { .. }) || self.wanted.is_some();
+            let is_data = matches!(thing, TraceRequest::Data { .. }) || self.wanted.is_some();
             part.device = (is_wanted && is_data).then_some(place);
         }
         match thing {
-            Thing::LeftOut(kind) => {
+            TraceRequest::LeftOut(kind) => {
                 if part.device.is_none_or(|device| device == place) {
                     *part.left_out.entry(kind).or_default() += 1;
                 }
             }
-            Thing::Data { io, .. } => {
+            TraceRequest::Data { io, .. } => {
                 part.counts[place] += 1;
                 if part.device == Some(place) {
                     part.request(at, io, self.kept_max);
@@ -170,7 +170,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether nobody says which of several devices is wanted, and it is known which there are.
+    /// True if several devices are known and none is chosen.
     fn is_undecided(&self) -> bool {
         self.wanted.is_none() && self.part.is_of_several() && self.part.counts.iter().sum::<u64>() >= UNCHOSEN_MAX
     }
@@ -197,7 +197,7 @@ impl Scan<'_> {
         Ok(Trace { format, device, requests, left_out })
     }
 
-    /// What keeps a trace without mistakes from being replayed.
+    /// Problem that keeps a trace without mistakes from being replayed.
     fn doubt(&self, format: Format, names: &[String]) -> Option<Problem> {
         let part = &self.part;
         let problem = |found: String, allowed: &str| Some(Problem::new(self.name, None, found, allowed));
@@ -223,7 +223,7 @@ impl Scan<'_> {
     }
 }
 
-impl Part {
+impl ScanSums {
     fn request(&mut self, at: u64, io: Io, kept_max: usize) {
         self.summary.add(io);
         self.disorder.add(at);
@@ -262,6 +262,6 @@ impl Part {
         self.summary.ends_at = arrival(self.last);
         let held_back = self.disorder.held_back().unwrap_or(0);
         let (files, device) = (files.to_vec(), device.into());
-        Requests::of_files(self.summary, Files { files, format, device, chosen, first, unit_ps, held_back })
+        Requests::of_files(self.summary, TraceFiles { files, format, device, chosen, first, unit_ps, held_back })
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a trace's requests without looking at each of them again.
+//! Summary of a trace's requests.
 
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -13,14 +13,15 @@ pub struct Summary {
     pub count: u64,
     /// Arrival of the last one.
     pub ends_at: Time,
-    /// How many there are of each size, writes apart from reads.
+    /// Number of requests of each size, writes apart from reads.
     pub sizes: BTreeMap<(bool, u32), u64>,
     /// Size of the largest.
     pub largest_bytes: u32,
     /// Capacity that a drive needs for them.
     pub end_bytes: u64,
-    /// What all offsets and sizes are multiples of, and those of writes alone; zero without any.
+    /// Largest number that divides all offsets and sizes; zero without any.
     pub granule_bytes: u64,
+    /// Largest number that divides all offsets and sizes of writes; zero without any.
     pub write_granule_bytes: u64,
     last: Option<(bool, u32)>,
     of_last: u64,
@@ -55,7 +56,7 @@ impl Summary {
         *self.sizes.entry((writes, bytes)).or_default() += std::mem::take(&mut self.of_last);
     }
 
-    /// Whether any of them writes.
+    /// True if any request writes.
     pub fn has_writes(&self) -> bool {
         self.sizes.keys().any(|(writes, _)| *writes)
     }

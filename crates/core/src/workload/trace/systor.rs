@@ -9,29 +9,31 @@
 //! Times are in seconds with nine decimals, of which six are accurate. Offset and size are in bytes. A blank type is a
 //! request of which no response was seen; those are left out.
 
-use super::record::{Asked, Device, Record, What, Wrong, fields, nanoseconds, number, wrong};
+use super::record::{
+    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, fields, nanoseconds, number, wrong,
+};
 use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
 
-/// Whether a line looks like one of these traces.
+/// True if a line looks like one of these traces.
 pub(super) fn matches(first_line: &str) -> bool {
     let is_request = |[time, _, kind, _, _, _]: [&str; 6]| matches!(kind, "R" | "W" | "") && nanoseconds(time).is_ok();
     first_line == COLUMNS || fields(first_line, COLUMNS).is_ok_and(is_request)
 }
 
-pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let [time, response, kind, lun, offset, size] = fields(line, COLUMNS)?;
     let op = match kind {
         "R" => Op::Read,
         "W" => Op::Write,
-        "" => return Ok(Record::left_out(nanoseconds(time)?, Device::Named(lun), "requests without a type")),
-        "IOType" => return Ok(Record::Other),
+        "" => return Ok(TraceRecord::left_out(nanoseconds(time)?, DeviceName::Named(lun), "requests without a type")),
+        "IOType" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown type `{kind}`"), "R, W or nothing"),
     };
     // Some responses are missing or, by the README, irregular: they are only ever counted.
     let response = nanoseconds(response).ok();
     let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
-    let what = What::Data { op, offset, bytes, response };
-    Ok(Record::Asked(Asked { at: nanoseconds(time)?, device: Device::Named(lun), what }))
+    let what = RecordedOperation::Data { op, offset, bytes, response };
+    Ok(TraceRecord::Asked(RecordedRequest { at: nanoseconds(time)?, device: DeviceName::Named(lun), what }))
 }

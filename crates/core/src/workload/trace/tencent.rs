@@ -9,27 +9,34 @@
 //! Timestamps are whole seconds, so that all requests of a second arrive at once. Offset and size are in sectors of 512
 //! bytes; the type is 0 for reads, 1 for writes. One file holds all volumes of an hour.
 
-use super::record::{Asked, Device, Record, What, Wrong, are_numbers, fields, number, sectors, wrong};
+use super::record::{
+    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, are_numbers, fields, number, sectors,
+    wrong,
+};
 use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Offset,Size,IOType,VolumeID";
 
-/// Whether a line looks like one of these traces.
+/// True if a line looks like one of these traces.
 pub(super) fn matches(first_line: &str) -> bool {
     first_line == COLUMNS
         || fields(first_line, COLUMNS)
             .is_ok_and(|fields: [&str; 5]| matches!(fields[3], "0" | "1") && are_numbers(&fields))
 }
 
-pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+pub(super) fn read(line: &str) -> Result<TraceRecord<'_>, RecordMistake> {
     let [timestamp, offset, size, kind, volume] = fields(line, COLUMNS)?;
     let op = match kind {
         "0" => Op::Read,
         "1" => Op::Write,
-        "IOType" => return Ok(Record::Other),
+        "IOType" => return Ok(TraceRecord::Other),
         _ => return wrong(format!("the unknown type `{kind}`"), "0 for a read, 1 for a write"),
     };
     let (offset, bytes) = sectors(number(offset, "an offset")?, number(size, "a size")?)?;
-    let what = What::Data { op, offset, bytes, response: None };
-    Ok(Record::Asked(Asked { at: number(timestamp, "a timestamp")?, device: Device::Named(volume), what }))
+    let what = RecordedOperation::Data { op, offset, bytes, response: None };
+    Ok(TraceRecord::Asked(RecordedRequest {
+        at: number(timestamp, "a timestamp")?,
+        device: DeviceName::Named(volume),
+        what,
+    }))
 }

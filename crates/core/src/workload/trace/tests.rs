@@ -1,4 +1,4 @@
-//! Each format is told by content and read as its own documentation says.
+//! Tests that each format is detected by content and read as its documentation says.
 
 use super::*;
 use crate::request::{Io, Op};

@@ -11,45 +11,46 @@
 //! of SCSI (T10, "SCSI operation codes"). The eight bytes at the end of version 2 say how long a request took, in a unit
 //! that no source gives: they are passed over. A file is of one disk.
 
-use super::record::{Asked, Device, Record, SECTOR_BYTES, What, Wrong, wrong};
+use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, SECTOR_BYTES, TraceRecord, wrong};
 use crate::request::Op;
 
 /// The layout of a file's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct RecordLayout {
     version: u8,
     pub record_bytes: usize,
     command_at: usize,
     length_at: usize,
 }
 
-const LAYOUTS: [Layout; 2] = [
-    Layout { version: 1, record_bytes: 32, command_at: 12, length_at: 4 },
-    Layout { version: 2, record_bytes: 40, command_at: 0, length_at: 8 },
+const LAYOUTS: [RecordLayout; 2] = [
+    RecordLayout { version: 1, record_bytes: 32, command_at: 12, length_at: 4 },
+    RecordLayout { version: 2, record_bytes: 40, command_at: 0, length_at: 8 },
 ];
 
-/// Where both layouts have their sector and their time.
+/// Offset of the sector in both layouts.
 const SECTOR_AT: usize = 16;
+/// Offset of the time in both layouts.
 const TIME_AT: usize = 24;
 
-/// What a file's disk is called, since nothing in it does.
-const DEVICE: Device<'static> = Device::Named("disk");
+/// Name of a file's disk, because files do not name it.
+const DEVICE: DeviceName<'static> = DeviceName::Named("disk");
 
 /// The layout in which the first two records, or the only one, say of themselves that they have it.
-pub(super) fn detect(start: &[u8]) -> Option<Layout> {
+pub(super) fn detect(start: &[u8]) -> Option<RecordLayout> {
     LAYOUTS.into_iter().find(|layout| {
         let mut records = start.chunks_exact(layout.record_bytes).take(2);
         start.len() >= layout.record_bytes && records.all(|record| layout.fits(record))
     })
 }
 
-impl Layout {
+impl RecordLayout {
     /// The version stands behind the command, with its number in the upper byte.
     fn fits(self, record: &[u8]) -> bool {
         record.get(self.command_at + 3) == Some(&self.version)
     }
 
-    pub(super) fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn read(self, record: &[u8]) -> Result<TraceRecord<'static>, RecordMistake> {
         if !self.fits(record) {
             let allowed = format!("version {} in every record", self.version);
             return wrong("a record of another version", allowed);
@@ -59,15 +60,19 @@ impl Layout {
             0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
             // Writes, and writes with verification.
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
-            0x35 | 0x91 => return Ok(Record::left_out(at, DEVICE, "flushes")),
-            0x42 => return Ok(Record::left_out(at, DEVICE, "discards")),
-            _ => return Ok(Record::left_out(at, DEVICE, "other SCSI commands")),
+            0x35 | 0x91 => return Ok(TraceRecord::left_out(at, DEVICE, "flushes")),
+            0x42 => return Ok(TraceRecord::left_out(at, DEVICE, "discards")),
+            _ => return Ok(TraceRecord::left_out(at, DEVICE, "other SCSI commands")),
         };
         let (sector, bytes) = (u64_at(record, SECTOR_AT, 8), u64_at(record, self.length_at, 4));
         let Some(offset) = sector.checked_mul(SECTOR_BYTES) else {
             return wrong(format!("a request at sector {sector}"), "bytes that 64 bits can count");
         };
-        Ok(Record::Asked(Asked { at, device: DEVICE, what: What::Data { op, offset, bytes, response: None } }))
+        Ok(TraceRecord::Asked(RecordedRequest {
+            at,
+            device: DEVICE,
+            what: RecordedOperation::Data { op, offset, bytes, response: None },
+        }))
     }
 }
 

@@ -1,22 +1,22 @@
-//! Requests one after the other: how many a second, how many at a time, and which follow each other's addresses.
+//! Flow of requests: number per second, queue depth, and sequential streams.
 
 use crate::request::Io;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
 const PS_PER_S: u64 = 1_000_000_000_000;
-/// Seconds that are counted side by side, since files are only nearly in order.
+/// Number of seconds that are counted at the same time, because files are only nearly in order.
 const SECONDS_MAX: usize = 1024;
 
-/// Requests of each second, as far as they are not yet over.
+/// Counts of the requests of each second that is not yet over.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rate {
+pub(super) struct SecondCounts {
     seconds: BTreeMap<u64, u64>,
     busiest: u64,
 }
 
-impl Rate {
-    /// A request at an instant in units of so many picoseconds.
+impl SecondCounts {
+    /// Counts a request at an instant, given in units of `unit`.
     pub(super) fn add(&mut self, at: u64, unit: Span) {
         let second = match unit.as_ps() {
             unit if unit >= PS_PER_S => at.saturating_mul(unit / PS_PER_S),
@@ -36,10 +36,10 @@ impl Rate {
     }
 }
 
-/// Requests whose end is remembered for each device: as many streams can be told apart.
+/// Number of requests whose end is remembered for each device, which is the number of streams that can be told apart.
 const STREAMS: usize = 16;
 
-/// Where the last requests to each device ended.
+/// Ends of the last requests to each device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
     ends: Vec<[u64; STREAMS]>,
@@ -47,7 +47,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Whether a request starts where one of the last to its device ended.
+    /// True if a request starts where one of the last requests to its device ended.
     pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = device as usize;
         if self.ends.len() <= place {
@@ -71,7 +71,7 @@ impl Streams {
     }
 }
 
-/// How many requests the recorded device had at a time.
+/// Integral of the queue depth of the recorded device over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Depth {
     issued: u64,
@@ -86,13 +86,13 @@ pub(super) struct Depth {
     responded: u64,
 }
 
-/// How many requests the recorded device had at a time.
+/// Queue depth of the recorded device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueDepth {
     pub mean: f64,
-    /// At most, where each beginning and end was recorded.
+    /// Largest queue depth, if each beginning and end was recorded.
     pub most: Option<u64>,
-    /// How long a request took, on average.
+    /// Mean response time of a request.
     pub response: Span,
 }
 
@@ -120,8 +120,8 @@ impl Depth {
         self.last = self.last.max(at);
     }
 
-    /// The depth over a trace of so many units, if nearly all requests were seen to come back. Where each only says how
-    /// long it took, by Little's law.
+    /// Queue depth over a trace of `units` units of time, if nearly all requests were seen to complete; from response
+    /// times by Little's law if only these are recorded.
     pub(super) fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
         let mean = |sum: u128, count: u64| {
             let ps = sum.saturating_mul(unit.as_ps().into()) / u128::from(count.max(1));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_busiest_second_is_found_though_requests_come_late() {
-        let mut rate = Rate::default();
+        let mut rate = SecondCounts::default();
         for at in [0, 900_000, 1_000_000, 2_000_000, 1_100_000, 1_999_999] {
             rate.add(at, Span::from_us(1));
         }

@@ -1,9 +1,9 @@
-//! How much of a device a trace touches, and how often it comes back, in bounded memory.
+//! Footprint of a trace: how many blocks it accesses, and how often, in bounded memory.
 //!
-//! Blocks are counted one by one as long as they are few. After that only those whose hash is below a bound are, and the
-//! bound is halved whenever they become too many (M. Wegman's adaptive sampling; P. Flajolet, "On adaptive sampling",
-//! Computing 34, 1990). Which blocks those are has nothing to do with how often they are accessed, so that they stand for
-//! all; with 65536 of them the number of blocks is known to about 0.5 %.
+//! Blocks are counted one by one as long as they are few. After that only blocks whose hash is below a bound are
+//! counted, and the bound is halved whenever they become too many (M. Wegman's adaptive sampling; P. Flajolet, "On
+//! adaptive sampling", Computing 34, 1990). The hash is independent of how often a block is accessed, so that the
+//! sample represents all blocks; with 65536 of them the number of blocks is known to about 0.5 %.
 
 use crate::request::{Io, Op};
 use std::collections::BTreeMap;
@@ -15,26 +15,26 @@ const FOLLOWED_MAX: usize = 1 << 16;
 /// Blocks of one request that are looked at: those of 64 MiB.
 const BLOCKS_MAX: u64 = 1 << 14;
 
-/// Which blocks are touched, and how often.
+/// Counts of accesses to blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Counter {
     /// By the hash of device and block: what only the lowest of these show.
-    followed: BTreeMap<u64, Block>,
+    followed: BTreeMap<u64, BlockCounts>,
     /// One in so many is followed, as a power of two.
     halvings: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
+struct BlockCounts {
     accesses: u64,
     is_read: bool,
     is_written: bool,
 }
 
-/// How much of a device a trace touches, and how often it comes back. In blocks of 4 KiB.
+/// Footprint of a trace: how many blocks of 4 KiB it accesses, and how often.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footprint {
-    /// Whether all blocks were counted, and the figures are no estimates.
+    /// True if all blocks were counted, so that the figures are no estimates.
     pub is_exact: bool,
     pub blocks: u64,
     pub read_blocks: u64,
@@ -77,8 +77,9 @@ impl Counter {
         accesses.sort_unstable_by(|a, b| b.cmp(a));
         let (count, sum) = (accesses.len().max(1) as f64, accesses.iter().sum::<u64>() as f64);
         let tenth = accesses.len().div_ceil(10);
-        let all =
-            |is: fn(&Block) -> bool| (self.followed.values().filter(|block| is(block)).count() as u64) << self.halvings;
+        let all = |is: fn(&BlockCounts) -> bool| {
+            (self.followed.values().filter(|block| is(block)).count() as u64) << self.halvings
+        };
         Footprint {
             is_exact: self.halvings == 0,
             blocks: all(|_| true),

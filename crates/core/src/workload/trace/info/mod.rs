@@ -1,4 +1,4 @@
-//! What a trace holds, told without replaying it: one reading, in bounded memory.
+//! Statistics of a trace, from one reading in bounded memory.
 
 mod flow;
 mod footprint;
@@ -6,7 +6,7 @@ mod footprint;
 pub use flow::QueueDepth;
 pub use footprint::{BLOCK_BYTES, Footprint};
 
-use super::events::{Event, Step, Thing};
+use super::events::{TraceEvent, TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
 use super::merged::Merged;
@@ -16,20 +16,20 @@ use super::summary::Summary;
 use crate::problem::{Problem, Problems};
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
-use flow::{Depth, Rate, Streams};
+use flow::{Depth, SecondCounts, Streams};
 use footprint::Counter;
 use std::collections::BTreeMap;
 
 /// Problems that are reported one by one.
 const PROBLEMS_SHOWN: usize = 20;
 
-/// What a trace holds.
+/// Statistics of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
     pub format: Format,
     /// Devices with their requests, the busiest first.
     pub devices: Vec<(String, u64)>,
-    /// The one that the figures are of; none if they are of all.
+    /// Device that the figures cover; `None` for all devices.
     pub device: Option<String>,
     /// From the first arrival to the last.
     pub span: Span,
@@ -46,7 +46,7 @@ pub struct Info {
     /// Requests that start where one of the last sixteen to their device ended.
     pub sequential: u64,
     pub footprint: Footprint,
-    /// What the recorded device had under way, where the trace says when requests came back.
+    /// Queue depth of the recorded device, if the trace shows when requests completed.
     pub depth: Option<QueueDepth>,
     /// Records that are no reads or writes of data, by kind, with their number.
     pub left_out: Vec<(&'static str, u64)>,
@@ -107,13 +107,13 @@ struct Gathered {
     wanted: Option<String>,
     unit: Span,
     chosen: Option<ArrivalStep>,
-    /// Whether the device at each place counts.
+    /// True for each device that counts.
     counts: Vec<bool>,
     sums: Sums,
     depth: Depth,
 }
 
-/// What comes of requests, and is begun anew if others turn out to stand for them.
+/// Sums over requests, which start anew if another step turns out to stand for requests.
 struct Sums {
     devices: Vec<u64>,
     summary: Summary,
@@ -123,7 +123,7 @@ struct Sums {
     written_bytes: u64,
     aligned: u64,
     sequential: u64,
-    rate: Rate,
+    rate: SecondCounts,
     streams: Streams,
     blocks: Counter,
     left_out: BTreeMap<&'static str, u64>,
@@ -141,7 +141,7 @@ impl Default for Sums {
             written_bytes: 0,
             aligned: 0,
             sequential: 0,
-            rate: Rate::default(),
+            rate: SecondCounts::default(),
             streams: Streams::default(),
             blocks: Counter::new(),
             left_out: BTreeMap::new(),
@@ -151,8 +151,8 @@ impl Default for Sums {
 }
 
 impl Gathered {
-    fn event(&mut self, event: Event, names: &[String]) {
-        let Event { at, device, step } = event;
+    fn event(&mut self, event: TraceEvent, names: &[String]) {
+        let TraceEvent { at, device, step } = event;
         let place = device as usize;
         while self.counts.len() <= place {
             let name = names.get(self.counts.len());
@@ -160,13 +160,13 @@ impl Gathered {
         }
         let is_counted = self.counts[place];
         let thing = match step {
-            Step::Completed => {
+            TraceStep::Completed => {
                 if is_counted {
                     self.depth.completed(at);
                 }
                 return;
             }
-            Step::Issued(Err(problem)) => {
+            TraceStep::Issued(Err(problem)) => {
                 if self.chosen != Some(ArrivalStep::Asked) {
                     self.chosen = Some(ArrivalStep::Issued);
                     self.sums.problems.push(*problem);
@@ -174,7 +174,7 @@ impl Gathered {
                 }
                 return;
             }
-            Step::Issued(Ok(thing)) => {
+            TraceStep::Issued(Ok(thing)) => {
                 if is_counted {
                     self.depth.issued(at);
                 }
@@ -184,7 +184,7 @@ impl Gathered {
                 self.chosen = Some(ArrivalStep::Issued);
                 thing
             }
-            Step::Asked(thing) => {
+            TraceStep::Asked(thing) => {
                 if self.chosen.replace(ArrivalStep::Asked) == Some(ArrivalStep::Issued) {
                     self.sums = Sums::default();
                 }
@@ -194,15 +194,15 @@ impl Gathered {
         self.thing(at, device, thing, is_counted);
     }
 
-    fn thing(&mut self, at: u64, device: u32, thing: Thing, is_counted: bool) {
+    fn thing(&mut self, at: u64, device: u32, thing: TraceRequest, is_counted: bool) {
         let sums = &mut self.sums;
         if sums.devices.len() <= device as usize {
             sums.devices.resize(device as usize + 1, 0);
         }
         match thing {
-            Thing::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
-            Thing::LeftOut(_) => {}
-            Thing::Data { io, response } => {
+            TraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
+            TraceRequest::LeftOut(_) => {}
+            TraceRequest::Data { io, response } => {
                 sums.devices[device as usize] += 1;
                 if is_counted {
                     response.into_iter().for_each(|response| self.depth.response(response));

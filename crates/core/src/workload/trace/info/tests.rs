@@ -1,4 +1,4 @@
-//! What a trace holds is what was written into it.
+//! Tests that the statistics of a trace are those that were written into it.
 
 use super::*;
 use crate::workload::trace::read;
@@ -16,7 +16,7 @@ a,W,8192,65536,3000000
 a,R,4096,4096,3000001
 ";
 
-/// The same with numbers for devices.
+/// Trace of two devices, with numbers for names.
 fn two_devices() -> String {
     TWO_DEVICES.replace('a', "10").replace('b', "20")
 }
