@@ -30,7 +30,7 @@ impl Job {
         }
     }
 
-    /// Options of the order of addresses, the read share, the block sizes and the region.
+    /// Options of the read share, the distribution of addresses and the region.
     fn region(&self) -> impl Iterator<Item = (&'static str, String)> {
         let mixed = self.read_percent > 0.0 && self.read_percent < 100.0;
         let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
