@@ -12,6 +12,7 @@ use phaselink_core::workload::fio;
 use phaselink_serve::bench;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, Stop, geometry};
+use phaselink_serve::front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
@@ -50,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (summary, measured) = thread::scope(|scope| {
         let running = scope.spawn(|| server.run());
         let _stop = server.device.stop.at_the_end();
-        let measured = bench::run(&*bench::parse(&address)?, &jobs, 1, &AtomicBool::new(false))?;
+        let measured = bench::run(&*front::parse_target(&address)?, &jobs, 1, &AtomicBool::new(false))?;
         server.device.stop.request();
         Ok::<_, Box<dyn Error>>((running.join().map_err(|_| "the server has failed")??, measured))
     })?;

@@ -8,7 +8,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::report;
 use phaselink_core::results::units;
-use phaselink_serve::bench;
+use phaselink_serve::{bench, front};
 use serde_json::json;
 
 use crate::ending::{Ending, Failure};
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: Arguments) -> Result<Ending, Failure> {
-    let target = bench::parse(&arguments.target)?;
+    let target = front::parse_target(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;

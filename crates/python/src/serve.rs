@@ -11,7 +11,7 @@ use phaselink_core::time::Span;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{self, Device, Stop, report as served};
-use phaselink_serve::front::{self, Asked, Front, KINDS, Kind};
+use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{self, Summary};
 use pyo3::exceptions::PyRuntimeError;
@@ -144,7 +144,7 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let asked = asked(&options.fronts)?;
     let wait = WAITS.iter().find(|(word, _)| *word == options.wait).map(|(_, wait)| *wait);
     let wait = wait.ok_or_else(|| refused(format!("wait is {}", options.wait), "adaptive, spin, block"))?;
-    let kinds: Vec<&Kind> = asked.iter().map(|(kind, _)| *kind).collect();
+    let kinds: Vec<&FrontKind> = asked.iter().map(|(kind, _)| *kind).collect();
     let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
     let faults = Faults::new(FaultScope { model: options.timing, interrupts });
     drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
@@ -170,12 +170,12 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     Ok(server::Server { device, timing, wait, device_threads: 1, seed, fronts, metrics: None, control: None })
 }
 
-fn asked(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static Kind, Asked)>, Problem> {
+fn asked(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static FrontKind, FrontArguments)>, Problem> {
     let find = |(flag, addresses): &(String, Vec<String>)| {
         let kind = KINDS.iter().find(|kind| kind.flag == flag);
         let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
         let kind = kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))?;
-        Ok((kind, Asked { addresses: addresses.clone(), ..Asked::default() }))
+        Ok((kind, FrontArguments { addresses: addresses.clone(), ..FrontArguments::default() }))
     };
     fronts.iter().map(find).collect()
 }

@@ -37,9 +37,9 @@ use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::nbd::client::Client as NbdClient;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::vfio_user::modelled::behind_the_doorbell;
+use phaselink_serve::front::vfio_user::behind_the_doorbell;
 use phaselink_serve::front::vhost_user::blk::FEATURES;
-use phaselink_serve::front::{Asked, KINDS};
+use phaselink_serve::front::{FrontArguments, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use vfio::{SIZES, deep, drive, lone, median, over_vfio_user};
@@ -164,7 +164,7 @@ fn behind<T>(flag: &str, work: impl FnOnce(&Path) -> T) -> io::Result<T> {
     let problem = |problem| io::Error::other(format!("{problem}"));
     let kind = KINDS.iter().find(|kind| kind.flag == flag).expect("a front-end");
     let address = if flag == "nbd" { uri(&path) } else { path.display().to_string() };
-    let asked = Asked { addresses: vec![address], switches: Vec::new() };
+    let asked = FrontArguments { addresses: vec![address], switches: Vec::new() };
     let drive = Drive::shipped("nvme").expect("a shipped drive");
     let fronts = vec![(kind.bind)(&asked, &drive, GEOMETRY).map_err(|found| io::Error::other(found.to_string()))?];
     let device = Device {

@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod bench;
+pub mod clock;
 pub mod control;
 pub mod crash;
 pub mod device;

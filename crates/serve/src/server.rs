@@ -6,57 +6,66 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Instant;
 
-use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 
+use crate::clock::{Wait, span};
 use crate::control::{self, ControlSocket};
 use crate::device::report::EmptyExchange;
 use crate::device::tally::Tally;
 use crate::device::{Device, metrics, report};
-use crate::front::{Front, Service, engine_thread};
-use crate::model::remote::Exchange;
-use crate::model::wall::{Wait, Wall, span};
+use crate::front::kind::Front;
+use crate::front::service::Service;
+use crate::model::engine_thread;
+use crate::model::exchange::Exchange;
+use crate::model::shared::SharedEngine;
 
-/// What is served, where and how.
+/// Server of one device, behind several front-ends.
 #[derive(Debug)]
 pub struct Server {
+    /// Served device.
     pub device: Device,
-    /// Whether answers come when the model says, or as soon as possible.
+    /// True if requests complete when the model says, false if as soon as possible.
     pub timing: bool,
+    /// Way in which threads pass idle time.
     pub wait: Wait,
+    /// Seed of everything random.
     pub seed: u64,
+    /// Front-ends with their addresses bound.
     pub fronts: Vec<Box<dyn Front>>,
+    /// Socket at which Prometheus finds the counts.
     pub metrics: Option<TcpListener>,
-    /// Threads among which each front-end divides its queues or connections, if it can. With more than one and timing on,
-    /// the model has another thread.
+    /// Number of device threads among which each front-end divides its queues or connections. With more than one and timing on,
+    /// the model has a thread of its own.
     pub device_threads: usize,
-    /// Where faults are added and cleared meanwhile.
+    /// Socket at which faults are added and cleared meanwhile.
     pub control: Option<ControlSocket>,
 }
 
-/// Most device threads: more than that have nothing to do, since clients have few queues.
+/// Most device threads: more have nothing to do, since clients have few queues.
 pub const DEVICE_THREADS_MAX: usize = 16;
 
-/// What has been served in the end.
+/// Account of a server that has stopped.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// With timing on, the model's account; with timing off, what was measured at the server.
+    /// Account of the model with timing on; with timing off, what was measured at the server.
     pub outcome: Outcome,
+    /// Counts.
     pub tally: Tally,
-    /// With timing on, what clients see of their own ways at least.
+    /// Exchanges in which nothing is done, with timing on: the least that clients see of their own ways.
     pub exchanges: Vec<EmptyExchange>,
 }
 
 impl Server {
-    /// Serve until the device is told to stop; everything acknowledged is on the disk when this returns.
+    /// Serves until the device is told to stop. Everything acknowledged is on the disk when this returns.
     ///
     /// # Errors
     /// The first of a front-end that cannot go on, or of the disk. All of them have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.exchanges()?;
         let started = Instant::now();
-        // Front-ends whose host is modelled have one host, and so one model.
-        let exchange = Exchange::new(self.wait, self.lanes())?;
+        let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads)?;
+        // Front-ends whose host is modelled have one host, and so one engine.
+        let mut engine = self.engine(&exchange)?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
             let metrics =
@@ -64,15 +73,15 @@ impl Server {
             let control = self.control.as_ref();
             let control =
                 control.map(|socket| scope.spawn(|| self.until_stopped(|| control::serve(socket, &self.device))));
-            let own =
-                self.has_engine_thread().then(|| scope.spawn(|| self.until_stopped(|| self.run_engine(&exchange))));
-            let (mut has_engine, mut serving) = (own.is_some(), Vec::new());
-            serving.extend(own);
-            for front in self.lenders_first() {
-                let service = self.service(&exchange, has_engine);
-                let thread = scope.spawn(move || self.until_stopped(|| front.serve(&service)));
-                has_engine |= self.timing && self.device_threads == 1 && front.lends_engine();
-                serving.push(thread);
+            let mut serving = Vec::new();
+            if self.device_threads > 1 {
+                let engine = engine.take().map(|engine| scope.spawn(|| self.until_stopped(|| self.run_engine(engine))));
+                serving.extend(engine);
+            }
+            for front in self.engine_owner_first() {
+                let settings = (self.timing, self.wait, self.seed);
+                let service = Service::new(&self.device, settings, self.device_threads, &exchange, engine.take());
+                serving.push(scope.spawn(move || self.until_stopped(|| front.serve(&service))));
             }
             [metrics, control].into_iter().flatten().try_for_each(joined)?;
             let modelled = serving.into_iter().map(joined).collect::<io::Result<Vec<_>>>()?;
@@ -84,42 +93,31 @@ impl Server {
         Ok(Summary { outcome: modelled.unwrap_or_else(measured), tally, exchanges })
     }
 
-    /// Measured before anything else takes the machine's time.
+    /// Measures exchanges before anything else takes the machine's time.
     fn exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
         self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
-    /// The front-ends: those that lend their engine are there before those that ask for it.
-    fn lenders_first(&self) -> impl Iterator<Item = &dyn Front> {
-        let fronts = |lends| self.fronts.iter().map(Box::as_ref).filter(move |front| front.lends_engine() == lends);
+    /// Returns the front-ends; the first of them runs the engine, if one device thread serves.
+    fn engine_owner_first(&self) -> impl Iterator<Item = &dyn Front> {
+        let fronts =
+            |first| self.fronts.iter().map(Box::as_ref).filter(move |front| front.prefers_own_engine() == first);
         fronts(true).chain(fronts(false))
     }
 
-    /// Whether the model has a thread of its own, since several ask it. Hosts that bring their own software have their own
-    /// model.
-    fn has_engine_thread(&self) -> bool {
-        self.timing && self.device_threads > 1 && self.fronts.iter().any(|front| !front.brings_software())
+    /// Makes the engine of all front-ends, if timing is on.
+    fn engine<'a>(&self, exchange: &'a Exchange) -> io::Result<Option<SharedEngine<'a>>> {
+        let Some(front) = self.engine_owner_first().next().filter(|_| self.timing) else { return Ok(None) };
+        let drive = front.modelled_drive(&self.device.drive);
+        SharedEngine::new(&self.device, drive, front.brings_software(), self.seed, exchange).map(Some)
     }
 
-    fn run_engine(&self, exchange: &Exchange) -> io::Result<Option<Outcome>> {
-        let drive = &self.device.drive;
-        let mut wall = Wall::new(Engine::new(drive, self.seed), exchange.clock().clone());
-        let threads = wall.add_threads(drive);
-        engine_thread::run(&self.device, &mut wall, threads, exchange, self.wait);
-        Ok(Some(wall.engine().outcome(drive, self.seed)))
+    fn run_engine(&self, mut engine: SharedEngine<'_>) -> io::Result<Option<Outcome>> {
+        engine_thread::run(&self.device, &mut engine, self.wait);
+        Ok(Some(engine.outcome()))
     }
 
-    /// Threads that may ask the model of another thread.
-    fn lanes(&self) -> usize {
-        if self.timing { self.fronts.len() * self.device_threads } else { 0 }
-    }
-
-    fn service<'a>(&'a self, exchange: &'a Exchange, has_engine: bool) -> Service<'a> {
-        let Server { ref device, timing, wait, seed, device_threads, .. } = *self;
-        Service { device, timing, wait, seed, exchange, has_engine, device_threads }
-    }
-
-    /// Whatever ends a front-end, the others end with it.
+    /// Runs a front-end; whatever ends it, the others end with it.
     fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let _stop = self.device.stop.at_the_end();
         front()

@@ -35,7 +35,7 @@ use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::front::vhost_user::blk::FEATURES;
-use phaselink_serve::front::{Asked, Front, vhost_user};
+use phaselink_serve::front::{Front, FrontArguments, vhost_user};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use rustix::event::EventfdFlags;
@@ -83,6 +83,11 @@ struct Running {
 }
 
 fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
+    serve_on(1, test, kind, timing, wait)
+}
+
+/// Serves on so many device threads.
+fn serve_on(device_threads: usize, test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
     let alone = alone();
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{kind:?}"));
     let mut drive = Drive::shipped("nvme").unwrap();
@@ -104,12 +109,12 @@ fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
         }
         Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
         Kind::VhostUser => {
-            let asked = Asked { addresses: vec![place.display().to_string()], switches: Vec::new() };
+            let asked = FrontArguments { addresses: vec![place.display().to_string()], switches: Vec::new() };
             (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
         }
     };
     let server =
-        Server { device, timing, wait, seed: 1, fronts: vec![front], metrics: None, control: None, device_threads: 1 };
+        Server { device, timing, wait, seed: 1, fronts: vec![front], metrics: None, control: None, device_threads };
     Running { kind, place, uri, drive, faults, server: Background::start(server, alone) }
 }
 
@@ -333,9 +338,9 @@ impl Host for Virtual {
 
 const DONE: Got = Got::Data(Vec::new());
 
-/// Everything about requests, through one front-end.
-fn requests_suffer(kind: Kind, timing: bool, wait: Wait) {
-    let server = serve("suffer", kind, timing, wait);
+/// Applies every fault about requests, through one front-end.
+fn apply_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
+    let server = serve_on(device_threads, "apply", kind, timing, wait);
     let mut host = server.host();
     let (old, new) = (vec![1; 8192], vec![2; 8192]);
     let holds = |data: &Vec<u8>| Got::Data(data.clone());
@@ -388,9 +393,29 @@ fn faults_of_requests_happen_through_every_front_end_with_timing_and_without() {
     for kind in KINDS {
         for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
             eprintln!("{kind:?}, timing {timing}, {wait:?}");
-            requests_suffer(kind, timing, wait);
+            apply_faults(1, kind, timing, wait);
         }
     }
+}
+
+#[test]
+fn faults_happen_over_nbd_with_several_device_threads_and_timing_on() {
+    apply_faults(3, Kind::Nbd, true, Wait::Adaptive);
+}
+
+#[test]
+fn faults_happen_in_shared_memory_with_several_device_threads_and_timing_on() {
+    apply_faults(3, Kind::SharedMemory, true, Wait::Adaptive);
+}
+
+#[test]
+fn faults_happen_over_vfio_user_with_several_device_threads_and_timing_on() {
+    apply_faults(3, Kind::VfioUser, true, Wait::Adaptive);
+}
+
+#[test]
+fn faults_happen_over_vhost_user_with_several_device_threads_and_timing_on() {
+    apply_faults(3, Kind::VhostUser, true, Wait::Adaptive);
 }
 
 #[test]
@@ -411,28 +436,30 @@ fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
 #[test]
 fn faults_of_banks_packets_and_the_link_slow_the_model_down_for_as_long_as_they_hold() {
     for kind in KINDS {
-        let server = serve("model", kind, true, Wait::Adaptive);
-        let mut host = server.host();
-        let mut read = || {
-            let asked = Instant::now();
-            assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(vec![0; 4096]));
-            asked.elapsed()
-        };
-        read();
-        // 304 ns are 30.4 ms then.
-        let slow = server.add(r#"action = "slow-bank", bank = 0, factor = 100000"#);
-        assert!(read() > Duration::from_millis(30), "{kind:?}");
-        server.faults.clear(Some(slow));
-        let well = (0..20).map(|_| read()).min().unwrap();
-        assert!(well < Duration::from_millis(10), "{kind:?}: {well:?}");
-        server.add(r#"action = "retrain", lanes = 1, outage_us = 20000"#);
-        assert!(read() > Duration::from_millis(15), "{kind:?}");
-        server.add(r#"action = "corrupt-packet", every = 2"#);
-        read();
-        let outcome = server.finish().outcome;
-        let counted =
-            |name| outcome.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, count)| *count);
-        assert!(counted("fault_retrains") == 1 && counted("fault_corrupted_packets") > 0, "{kind:?}: {outcome:?}");
+        for device_threads in [1, 3] {
+            let server = serve_on(device_threads, "model", kind, true, Wait::Adaptive);
+            let mut host = server.host();
+            let mut read = || {
+                let asked = Instant::now();
+                assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(vec![0; 4096]));
+                asked.elapsed()
+            };
+            read();
+            // 304 ns are 30.4 ms then.
+            let slow = server.add(r#"action = "slow-bank", bank = 0, factor = 100000"#);
+            assert!(read() > Duration::from_millis(30), "{kind:?}");
+            server.faults.clear(Some(slow));
+            let well = (0..20).map(|_| read()).min().unwrap();
+            assert!(well < Duration::from_millis(10), "{kind:?}: {well:?}");
+            server.add(r#"action = "retrain", lanes = 1, outage_us = 20000"#);
+            assert!(read() > Duration::from_millis(15), "{kind:?}");
+            server.add(r#"action = "corrupt-packet", every = 2"#);
+            read();
+            let outcome = server.finish().outcome;
+            let counted =
+                |name| outcome.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, count)| *count);
+            assert!(counted("fault_retrains") == 1 && counted("fault_corrupted_packets") > 0, "{kind:?}: {outcome:?}");
+        }
     }
 }
 

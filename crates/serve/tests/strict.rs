@@ -223,7 +223,7 @@ fn what_is_wrong_with_commands_is_found_whether_they_are_answered_at_once_or_whe
 #[test]
 fn every_kind_is_tried_here() {
     let text = include_str!("strict.rs");
-    let tried = |behaviour: &phaselink_serve::device::tally::Undefined| {
+    let tried = |behaviour: &phaselink_serve::device::tally::UndefinedBehaviour| {
         text.contains(&format!("strict::{}.kind", behaviour.kind.to_uppercase().replace('-', "_")))
     };
     let missing: Vec<&str> =

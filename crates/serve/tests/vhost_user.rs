@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use background::{Background, alone, device};
 use phaselink_core::drive::Drive;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::Asked;
+use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::vhost_user::KIND;
 use phaselink_serve::front::vhost_user::blk::{FEATURES, feature};
 use phaselink_serve::model::wall::Wait;
@@ -39,7 +39,7 @@ fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Run
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("vhost-{test}.sock"));
     let drive = Drive::shipped(drive).unwrap();
-    let asked = Asked { addresses: vec![path.display().to_string()], switches: Vec::new() };
+    let asked = FrontArguments { addresses: vec![path.display().to_string()], switches: Vec::new() };
     let front = (KIND.bind)(&asked, &drive, store.geometry()).unwrap();
     let server = Server {
         device: device(drive, store),

@@ -2,7 +2,7 @@
 
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::{Command, Export};
-use phaselink_serve::front::nbd::session::{Session, Wanted, apply};
+use phaselink_serve::front::nbd::session::{AcceptedRequest, Session, apply};
 use phaselink_serve::front::nbd::wire::{self, REQUEST_BYTES, Request, command, flag, option};
 
 use crate::Target;
@@ -76,8 +76,8 @@ impl Peer {
         self.session.output.consume(output);
     }
 
-    fn serve(&mut self, wanted: &Wanted) {
-        let Wanted { command, cookie, offset, bytes } = *wanted;
+    fn serve(&mut self, wanted: &AcceptedRequest) {
+        let AcceptedRequest { command, cookie, offset, bytes } = *wanted;
         let range = offset as usize..offset as usize + bytes as usize;
         if command == Command::Read {
             assert!(self.session.answer_read(cookie, offset, bytes, &self.store));

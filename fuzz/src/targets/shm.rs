@@ -9,8 +9,8 @@ use phaselink_ring::layout::{Layout, words};
 use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::client::{self, CheckedCommand, Client, Taken};
-use phaselink_serve::front::shm::share::Part;
+use phaselink_serve::front::shm::client::{self, CheckedCommand, Client, RingEntry};
+use phaselink_serve::front::shm::share::SharePart;
 
 use crate::Target;
 use crate::script::Script;
@@ -53,7 +53,7 @@ fn commands(input: &[u8]) {
 /// Client and device, with the memory between them seen from both sides.
 struct Pair {
     layout: Layout,
-    part: Part,
+    part: SharePart,
     host: Memory,
     device: Client,
     store: Store,
@@ -69,7 +69,7 @@ impl Pair {
         let layout =
             Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
         let start = u64::from(part & 1) * 4096;
-        let part = Part { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
+        let part = SharePart { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
         let (device, fd) = Memory::create(layout.memory_bytes()).expect("memory");
         let host = Memory::open(&fd, layout.memory_bytes()).expect("the same memory");
         let store = Store::in_memory(Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: BLOCK_BYTES });
@@ -126,7 +126,7 @@ impl Pair {
     fn take(&mut self, script: &mut Script<'_>) {
         let queue = u32::from(script.byte()) % self.layout.queues;
         let _ = self.device.has_command(queue);
-        let Taken::Command(command) = self.device.take(queue) else { return };
+        let RingEntry::Command(command) = self.device.take(queue) else { return };
         let end = command.offset + u64::from(command.bytes);
         assert!(command.offset >= self.part.start && end <= self.part.start + self.part.bytes, "{command:?}");
         assert!(

@@ -2,7 +2,7 @@
 
 use phaselink_serve::device::faults::FaultEffect;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::vhost_user::blk::{Command, HEADER_BYTES, RANGE_BYTES, Status, Wanted};
+use phaselink_serve::front::vhost_user::blk::{BlockRequest, Command, HEADER_BYTES, RANGE_BYTES, Status};
 use phaselink_serve::front::vhost_user::data::perform;
 use phaselink_serve::front::vhost_user::ring::{Request, Ring};
 use virtio_queue::QueueT;
@@ -105,7 +105,7 @@ impl Pair {
             return;
         }
         let Some(request) = self.ring.take(&self.memory, GEOMETRY) else { return };
-        if let Ok(Wanted { command, offset, bytes }) = request.wanted {
+        if let Ok(BlockRequest { command, offset, bytes }) = request.wanted {
             let lies_within = offset.checked_add(bytes.into()).is_some_and(|end| end <= GEOMETRY.capacity_bytes);
             let moves = matches!(command, Command::Read | Command::Write | Command::Zero);
             assert!(!moves || lies_within, "{request:?}");
@@ -124,7 +124,7 @@ impl Pair {
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
         self.ring.answer(&self.memory, &request, status, bytes);
         self.ring.signal(&self.memory);
-        assert_eq!(self.ring.under_way as usize, self.taken.len());
+        assert_eq!(self.ring.in_flight as usize, self.taken.len());
     }
 }
 

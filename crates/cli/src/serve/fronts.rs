@@ -6,13 +6,13 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::store::Geometry;
-use phaselink_serve::front::{self, Asked, Front, KINDS, Kind, STRICT};
+use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRICT};
 
 use crate::input;
 
 /// Options of each front-end that the command line asks for.
 #[derive(Clone, Debug)]
-pub(super) struct FrontFlags(Vec<(&'static Kind, Asked)>);
+pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontArguments)>);
 
 impl FrontFlags {
     /// Checks that this drive can be served through all of them, with its timing or without.
@@ -56,7 +56,7 @@ impl clap::Args for FrontFlags {
     }
 }
 
-fn augment(command: Command, kind: &Kind) -> Command {
+fn augment(command: Command, kind: &FrontKind) -> Command {
     let addresses = Arg::new(kind.flag).long(kind.flag).value_name(kind.value).help(kind.help);
     let command = command.arg(addresses.action(ArgAction::Append));
     kind.switches.iter().fold(command, |command, switch| {
@@ -71,7 +71,7 @@ impl clap::FromArgMatches for FrontFlags {
             let addresses = matches.get_many::<String>(kind.flag)?.cloned().collect();
             let switches =
                 kind.switches.iter().map(|switch| switch.name).filter(|name| matches.get_flag(name)).collect();
-            Some((kind, Asked { addresses, switches }))
+            Some((kind, FrontArguments { addresses, switches }))
         });
         Ok(FrontFlags(asked.collect()))
     }

@@ -189,12 +189,6 @@ impl Arguments {
 
     /// Returns the fault rules of the drive file.
     fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
-        // With a model in another thread, device threads apply no fault rules.
-        let is_divided = self.timing == Timing::On && self.device_threads > 1;
-        if is_divided && (self.control.is_some() || !drive.faults.is_empty()) {
-            let found = format!("faults with --device-threads {} and timing on", self.device_threads);
-            return Err(Problem::new("serve", None, found, "one device thread, or --timing off").into());
-        }
         let reach = FaultScope { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
         let faults = Faults::new(reach);
         let add = |fault: &Fault| faults.add(&self.drive, fault.clone()).map_err(Problems::from);

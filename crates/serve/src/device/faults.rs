@@ -24,25 +24,25 @@ use crate::device::tally::locked;
 /// Rules that hold at a time: each request is compared with all of them.
 pub const RULES_MAX: usize = 64;
 
-/// The rules of a device.
+/// Fault rules of a device.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Faults {
-    /// Whether there are rules about requests, and about interrupts.
+    /// True if there are rules about requests, and about interrupts that are sent here.
     of_requests: AtomicBool,
     of_interrupts: AtomicBool,
-    /// Changes of the rules that are the model's, so far.
+    /// Number of changes of the rules that the model follows.
     changes: AtomicU64,
     reach: FaultScope,
     kept: Mutex<Kept>,
 }
 
-/// What a server has that rules can be about, beside requests.
+/// Parts of a server, beside requests, that rules can be about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultScope {
-    /// Banks, packets and a link: those of a model.
+    /// True if there is a model, with banks, packets and a link.
     pub model: bool,
-    /// Interrupts that are really sent.
+    /// True if real interrupts are sent.
     pub interrupts: bool,
 }
 
@@ -52,7 +52,7 @@ struct Kept {
     added: u64,
 }
 
-/// A rule that holds.
+/// Rule in force.
 #[derive(Debug)]
 struct Active {
     number: u64,
@@ -60,45 +60,46 @@ struct Active {
     since: Instant,
 }
 
-/// What becomes of a request.
+/// Outcome of a fault for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// The device never begins it, nor answers.
+    /// The device never executes the request, and never completes it.
     Hangs,
-    /// The device has it so long before it begins.
+    /// The device executes the request after this time.
     Delayed(Duration),
-    /// The device does it, and something goes wrong.
+    /// The device executes the request with this effect.
     Executed(FaultEffect),
 }
 
-/// What goes wrong with a request that is done.
+/// Effect of a fault on a request that is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultEffect {
-    /// It is reported as failed.
+    /// True if the completion reports a failure.
     pub fails: bool,
-    /// It is not reported at all.
+    /// True if no completion is sent, although the request was executed.
     pub drops_completion: bool,
-    /// The second half of what it writes does not reach the store.
+    /// True if the second half of the written data does not reach the store.
     pub tears_write: bool,
-    /// It is reported twice.
+    /// True if the completion is sent twice.
     pub repeats_completion: bool,
 }
 
-/// What becomes of an interrupt.
+/// Outcome of a fault for an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptFault {
+    /// The interrupt is not sent.
     Lost,
-    /// It comes again after so long.
+    /// The interrupt is sent, and sent again after this time.
     Repeated(Duration),
 }
 
 impl Faults {
-    /// No rules, of a server that has this.
+    /// Makes an empty set of rules for a server with these parts.
     pub fn new(reach: FaultScope) -> Faults {
         Faults { reach, ..Faults::default() }
     }
 
-    /// A rule holds from now on; its number.
+    /// Adds a rule that is in force from now on, and returns its number.
     ///
     /// # Errors
     /// If it is about something that the server has not, or there are [`RULES_MAX`] already.
@@ -116,7 +117,7 @@ impl Faults {
         Ok(number)
     }
 
-    /// Whether a rule is about something that the server has.
+    /// Checks that a rule is about something that the server has.
     ///
     /// # Errors
     /// If it is not.
@@ -145,7 +146,7 @@ impl Faults {
         Err(Problem::new(place, None, found, allowed))
     }
 
-    /// The rule of this number holds no more, or none does; how many that were.
+    /// Removes the rule of this number, or all rules; returns how many were removed.
     pub fn clear(&self, number: Option<u64>) -> usize {
         let mut kept = locked(&self.kept);
         let before = kept.rules.len();
@@ -154,7 +155,8 @@ impl Faults {
         before - kept.rules.len()
     }
 
-    /// Every rule with its number, and for those that are decided here how many it has met and how often it has happened.
+    /// Lists every rule with its number, and for rules that are matched here how many events each has met and how often it was
+    /// triggered.
     pub fn list(&self) -> Value {
         let list = |active: &Active| {
             let mut listed = json!({ "number": active.number, "fault": active.rule.fault.table() });
@@ -167,7 +169,7 @@ impl Faults {
         locked(&self.kept).rules.iter().map(list).collect()
     }
 
-    /// Let those who look see what there is.
+    /// Publishes which kinds of rules there are.
     fn show(&self, kept: &Kept) {
         let any = |subject| kept.rules.iter().any(|active| active.rule.fault.subject() == subject);
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
@@ -175,7 +177,7 @@ impl Faults {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether a rule is left to the model.
+    /// Returns true if the model applies a rule.
     fn is_of_model(&self, fault: &Fault) -> bool {
         match fault.subject() {
             FaultSubject::Request => false,
@@ -184,21 +186,21 @@ impl Faults {
         }
     }
 
-    /// How often the model's rules may have changed; see [`Faults::of_model`].
+    /// Returns the number of changes of the rules; see [`Faults::of_model`].
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// The rules that the model is to follow, by their numbers.
+    /// Returns the rules that the model applies, by their numbers.
     pub fn of_model(&self) -> Vec<(u64, Fault)> {
         let kept = locked(&self.kept);
         let own = kept.rules.iter().filter(|active| self.is_of_model(&active.rule.fault));
         own.map(|active| (active.number, active.rule.fault.clone())).collect()
     }
 
-    /// A request of this thread, counted from 0, has been taken: what becomes of it, if it meets a rule that happens. What
-    /// does not move data meets none.
+    /// Matches a fetched request of this thread, counted from 0, with the rules. Returns the outcome if a rule is triggered.
+    /// Requests that move no data match none.
     #[inline]
     pub fn match_request(&self, thread: u64, io: impl FnOnce() -> Option<Io>) -> Option<FaultOutcome> {
         if !self.of_requests.load(Ordering::Relaxed) {
@@ -214,7 +216,7 @@ impl Faults {
         fate(&fault, io.op)
     }
 
-    /// An interrupt is about to be sent: what becomes of it, if it meets a rule that happens.
+    /// Matches an interrupt that is about to be sent with the rules. Returns the outcome if a rule is triggered.
     #[inline]
     pub fn match_interrupt(&self) -> Option<InterruptFault> {
         if !self.of_interrupts.load(Ordering::Relaxed) {
@@ -227,7 +229,7 @@ impl Faults {
         }
     }
 
-    /// The first rule about `subject` that happens. Those behind it do not see what it has met.
+    /// Returns the first rule about `subject` that is triggered. Rules behind it do not see the event.
     fn first(&self, subject: FaultSubject, mut happens: impl FnMut(&mut Rule, Time) -> bool) -> Option<Fault> {
         let mut kept = locked(&self.kept);
         let mut own = kept.rules.iter_mut().filter(|active| active.rule.fault.subject() == subject);
@@ -236,7 +238,7 @@ impl Faults {
     }
 }
 
-/// What comes of a fault; nothing if the code of the memory corrects it.
+/// Returns the outcome of a fault; nothing if the memory's error correction mends it.
 fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     let mut effect = FaultEffect::default();
     match fault.action {
@@ -252,7 +254,7 @@ fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
     Some(FaultOutcome::Executed(effect))
 }
 
-/// The time of a rule that was added then. What is longer than 213 days counts as that.
+/// Returns the time since a rule was added. More than 213 days count as that.
 fn time_since(added: Instant) -> Time {
     Time::from_ps(u64::try_from(added.elapsed().as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
 }
@@ -262,18 +264,18 @@ fn duration(span: Span) -> Duration {
 }
 
 impl FaultEffect {
-    /// Whether its host hears that it has been done.
+    /// Returns true if the host is told that the request succeeded.
     pub fn succeeds(self) -> bool {
         !self.fails && !self.drops_completion
     }
 
-    /// How many of the bytes of a write reach the store, in whole blocks.
+    /// Returns how many of so many written bytes reach the store, in whole blocks.
     pub fn kept_bytes(self, bytes: u32, block_bytes: u32) -> u32 {
         if self.tears_write { bytes / 2 / block_bytes * block_bytes } else { bytes }
     }
 }
 
-/// Requests that a device has before it begins them. They are few: no client has more under way than it may.
+/// Things that become due at their own instants. They are few: no client has more in flight than it may.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Vec<(Instant, T)>);
 
@@ -284,17 +286,17 @@ impl<T> Default for DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Keep something for so long.
-    pub fn keep(&mut self, time: Duration, thing: T) {
+    /// Adds something that becomes due after `time`.
+    pub fn push(&mut self, time: Duration, thing: T) {
         self.0.push((Instant::now() + time, thing));
     }
 
-    /// Keep what another has kept, for as long as that would have.
+    /// Adds everything of another queue, due at its instants.
     pub fn extend(&mut self, other: DelayQueue<T>) {
         self.0.extend(other.0);
     }
 
-    /// Something whose time is over, the first of what has come first.
+    /// Takes the first thing that is due.
     #[inline]
     pub fn take_due(&mut self) -> Option<T> {
         if self.0.is_empty() { None } else { self.take_any_due() }
@@ -308,31 +310,31 @@ impl<T> DelayQueue<T> {
         Some(self.0.remove(place).1)
     }
 
-    /// How long nothing is due; none if nothing is kept.
+    /// Returns the time until the first thing is due; nothing if the queue is empty.
     #[inline]
     pub fn due_in(&self) -> Option<Duration> {
         let first = self.0.iter().map(|(until, _)| *until).min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
 
-    /// The shorter of a time and what is left until something is due.
+    /// Returns `time`, or the time until something is due if that is shorter.
     #[inline]
-    pub fn no_longer_than(&self, time: Duration) -> Duration {
+    pub fn limit(&self, time: Duration) -> Duration {
         if self.0.is_empty() { time } else { self.due_in().map_or(time, |due| due.min(time)) }
     }
 
-    /// What is kept.
+    /// Returns everything in the queue.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|(_, thing)| thing)
     }
 
-    /// How much is kept.
+    /// Returns the number of things in the queue.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is.
+    /// Returns true if the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -434,12 +436,12 @@ mod tests {
     #[test]
     fn what_is_held_comes_back_when_its_time_is_over_the_earliest_first() {
         let mut held = DelayQueue::default();
-        held.keep(Duration::from_millis(2), 'b');
-        held.keep(Duration::ZERO, 'a');
-        held.keep(Duration::from_secs(3600), 'c');
+        held.push(Duration::from_millis(2), 'b');
+        held.push(Duration::ZERO, 'a');
+        held.push(Duration::from_secs(3600), 'c');
         assert_eq!(held.take_due(), Some('a'));
         thread::sleep(Duration::from_millis(3));
         assert_eq!((held.take_due(), held.take_due(), held.len()), (Some('b'), None, 1));
-        assert!(held.no_longer_than(Duration::MAX) > Duration::from_secs(3000));
+        assert!(held.limit(Duration::MAX) > Duration::from_secs(3000));
     }
 }

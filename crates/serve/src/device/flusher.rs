@@ -1,8 +1,9 @@
-//! Flushes on a thread of their own: a disk takes milliseconds for one, and whoever asks has others to serve meanwhile.
+//! Flushes on a thread of their own: a disk takes milliseconds for one, and the thread that needs it serves others meanwhile.
 //!
-//! A flush begins after it has been asked for, so that it covers everything that was acknowledged before. Those that are
-//! asked for while one is under way are done together, by the next one.
+//! A flush begins after it has been submitted, so that it covers every write that completed before. Flushes that are submitted
+//! while one is in progress are done together by the next one.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,19 +11,30 @@ use std::thread::{self, Scope};
 
 use crate::device::store::Store;
 
-/// The thread, as seen by the one that asks. A ticket is what the asker knows a flush by.
+/// Flushes of one thread. A ticket says what a flush is for, and comes back with its result.
 #[derive(Debug)]
 pub struct Flusher<T> {
-    /// None if flushing is nothing to wait for.
-    asked: Option<Sender<T>>,
-    done: Receiver<(T, io::Result<()>)>,
-    /// Flushed as soon as asked for.
-    at_once: Vec<T>,
-    under_way: usize,
+    way: FlushWay<T>,
+    pending: usize,
+}
+
+/// Way in which a flusher reaches the disk.
+#[derive(Debug)]
+enum FlushWay<T> {
+    /// The calling thread flushes while it submits.
+    InPlace { store: Arc<Store>, flushed: VecDeque<(T, io::Result<()>)> },
+    /// A thread of the flusher flushes.
+    Thread { submitted: Sender<T>, flushed: Receiver<(T, io::Result<()>)> },
 }
 
 impl<T: Send> Flusher<T> {
-    /// Flushes of a store; `wake` is called when some are done. A store in memory takes no thread.
+    /// Makes a flusher whose caller waits for the disk whenever it submits a flush.
+    pub fn in_place(store: &Arc<Store>) -> Flusher<T> {
+        let way = FlushWay::InPlace { store: Arc::clone(store), flushed: VecDeque::new() };
+        Flusher { way, pending: 0 }
+    }
+
+    /// Makes a flusher with a thread, which calls `wake` when flushes are done. A store in memory needs no thread.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -35,14 +47,13 @@ impl<T: Send> Flusher<T> {
         T: 'scope,
     {
         if store.is_in_memory() {
-            let (_, done) = mpsc::channel();
-            return Ok(Flusher { asked: None, done, at_once: Vec::new(), under_way: 0 });
+            return Ok(Flusher::in_place(store));
         }
         let store = Arc::clone(store);
         Flusher::start(scope, move || store.flush(), wake)
     }
 
-    /// A thread that calls `flush`. It ends with this.
+    /// Starts a thread that calls `flush`, and ends with the flusher.
     fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         flush: impl Fn() -> io::Result<()> + Send + 'scope,
@@ -51,43 +62,54 @@ impl<T: Send> Flusher<T> {
     where
         T: 'scope,
     {
-        let (asked, tickets) = mpsc::channel();
-        let (answers, done) = mpsc::channel();
+        let (submitted, tickets) = mpsc::channel();
+        let (results, flushed) = mpsc::channel();
         let run = move || {
             while let Ok(first) = tickets.recv() {
                 let together: Vec<T> = std::iter::once(first).chain(tickets.try_iter()).collect();
                 let failed = flush().err().map(|error| error.kind());
                 for ticket in together {
-                    // Who asks no more wants no answer.
-                    let _ = answers.send((ticket, failed.map_or(Ok(()), |kind| Err(kind.into()))));
+                    // A flusher that has gone needs no result.
+                    let _ = results.send((ticket, failed.map_or(Ok(()), |kind| Err(kind.into()))));
                 }
                 wake();
             }
         };
         thread::Builder::new().name(String::from("flusher")).spawn_scoped(scope, run)?;
-        Ok(Flusher { asked: Some(asked), done, at_once: Vec::new(), under_way: 0 })
+        Ok(Flusher { way: FlushWay::Thread { submitted, flushed }, pending: 0 })
     }
 
-    /// Flush everything that has been acknowledged so far.
-    pub fn ask(&mut self, ticket: T) {
-        match &self.asked {
-            None => self.at_once.push(ticket),
-            // A thread that has failed takes the server with it, answered or not.
-            Some(asked) => drop(asked.send(ticket)),
+    /// Flushes every write that has completed so far; of them, only bytes of `range` (offset, length) are needed if it is given.
+    pub fn submit(&mut self, ticket: T, range: Option<(u64, u64)>) {
+        self.pending += 1;
+        match &mut self.way {
+            FlushWay::InPlace { store, flushed } => {
+                let result = range.map_or_else(|| store.flush(), |(offset, bytes)| store.flush_range(offset, bytes));
+                flushed.push_back((ticket, result));
+            }
+            // A thread that has failed ends the server, with a result or without.
+            FlushWay::Thread { submitted, .. } => drop(submitted.send(ticket)),
         }
-        self.under_way += 1;
     }
 
-    /// The next flush that is done.
+    /// Returns the ticket and the result of the next flush that is done.
     #[inline]
-    pub fn take_done(&mut self) -> Option<(T, io::Result<()>)> {
-        if self.under_way == 0 {
+    pub fn take_flushed(&mut self) -> Option<(T, io::Result<()>)> {
+        if self.pending == 0 {
             return None;
         }
-        let at_once = self.at_once.pop().map(|ticket| (ticket, Ok(())));
-        let done = at_once.or_else(|| self.done.try_recv().ok())?;
-        self.under_way -= 1;
+        let done = match &mut self.way {
+            FlushWay::InPlace { flushed, .. } => flushed.pop_front()?,
+            FlushWay::Thread { flushed, .. } => flushed.try_recv().ok()?,
+        };
+        self.pending -= 1;
         Some(done)
+    }
+
+    /// Returns true if no flush is pending.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.pending == 0
     }
 }
 
@@ -96,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_goes_on_and_what_is_asked_meanwhile_is_flushed_together_by_the_next() {
+    fn flushes_submitted_during_a_flush_are_done_together_by_the_next_one() {
         let ((begun, beginnings), (end, ends)) = (mpsc::channel(), mpsc::channel());
         let (woken, wakes) = mpsc::channel();
         thread::scope(|scope| {
@@ -105,23 +127,23 @@ mod tests {
                 ends.recv().unwrap()
             };
             let mut flusher = Flusher::start(scope, slow, move || woken.send(()).unwrap()).unwrap();
-            flusher.ask(1);
+            flusher.submit(1, None);
             beginnings.recv().unwrap();
-            flusher.ask(2);
-            flusher.ask(3);
-            assert!(flusher.take_done().is_none());
+            flusher.submit(2, None);
+            flusher.submit(3, None);
+            assert!(flusher.take_flushed().is_none());
             end.send(Ok(())).unwrap();
             wakes.recv().unwrap();
-            assert!(matches!(flusher.take_done(), Some((1, Ok(())))));
-            assert!(flusher.take_done().is_none(), "what was asked during a flush is not covered by it");
+            assert!(matches!(flusher.take_flushed(), Some((1, Ok(())))));
+            assert!(flusher.take_flushed().is_none(), "what was submitted during a flush is not covered by it");
             beginnings.recv().unwrap();
             end.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
             wakes.recv().unwrap();
             for ticket in [2, 3] {
-                let (found, flushed) = flusher.take_done().unwrap();
+                let (found, flushed) = flusher.take_flushed().unwrap();
                 assert_eq!((found, flushed.unwrap_err().kind()), (ticket, io::ErrorKind::StorageFull));
             }
-            assert!(flusher.take_done().is_none());
+            assert!(flusher.take_flushed().is_none());
         });
     }
 }

@@ -23,12 +23,16 @@ pub struct History {
     bytes: Mutex<u64>,
 }
 
-/// What a request asks for.
+/// Kind of change that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
+    /// Write of data.
     Write,
+    /// Write of zeros.
     Zero,
+    /// Discard.
     Trim,
+    /// Flush.
     Flush,
 }
 
@@ -93,13 +97,13 @@ impl History {
         recording.events.push(RecordedEvent::Printed(place));
     }
 
-    /// Everything so far was preparation.
+    /// Notes that everything so far was preparation.
     pub fn prepared(&self) {
         let mut recording = locked(&self.recording);
         recording.prepared = recording.events.len();
     }
 
-    /// What has been recorded, or none if it did not fit.
+    /// Returns the recording; nothing if it did not fit.
     pub fn finish(&self) -> Option<Recording> {
         let mut recording = locked(&self.recording);
         let (requests, lines) = (mem::take(&mut recording.requests), mem::take(&mut recording.lines));
@@ -117,7 +121,7 @@ impl History {
     }
 }
 
-/// What the store holds there.
+/// Returns the bytes that the store holds in a range.
 fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
     let mut bytes = vec![0; (end - start) as usize];
     // A store in memory gives all that it has.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::tally::locked;
 
-/// Things that have not been taken yet, in the order in which they came. In cache lines of its own, so that nobody
-/// disturbs whoever looks.
+/// Things that one thread leaves for another, in order. The structure fills cache lines of its own, so that no writer beside it
+/// disturbs the thread that looks.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Mailbox<T> {
@@ -22,18 +22,18 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Leave something. Who sleeps has to be woken after that.
+    /// Leaves something. A thread that sleeps must be woken after that.
     pub fn put(&self, thing: T) {
         locked(&self.things).push(thing);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether anything has come.
+    /// Returns true if there is anything.
     pub fn has_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Everything that has come since the last look.
+    /// Takes everything that has come since the last call.
     #[inline]
     pub fn take(&self) -> Vec<T> {
         if !self.any.load(Ordering::Relaxed) {

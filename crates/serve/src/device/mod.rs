@@ -1,10 +1,14 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
+pub mod counter;
+pub mod empty_exchange;
 pub mod faults;
 pub mod flusher;
+pub(crate) mod guard;
 pub mod history;
 pub mod mailbox;
 pub mod metrics;
+pub mod pace;
 pub mod pipe;
 pub mod record;
 pub mod recording;
@@ -27,30 +31,34 @@ use self::record::Record;
 use self::store::{Geometry, Store};
 use self::tally::Tallies;
 
-/// A device that is being served. Clones share it.
+/// Device that is being served. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Device {
+    /// Description of the drive.
     pub drive: Arc<Drive>,
+    /// Bytes.
     pub store: Arc<Store>,
+    /// Counts of all threads.
     pub tallies: Arc<Tallies>,
-    /// Where requests are recorded, if they are.
+    /// Trace of all requests, if one is recorded.
     pub record: Option<Arc<Record>>,
-    /// Where changes are recorded with their bytes, if they are: by NBD with timing off.
+    /// History of changes with their bytes, if one is recorded: by NBD with timing off.
     pub history: Option<Arc<History>>,
-    /// What goes wrong with requests.
+    /// Fault rules.
     pub faults: Arc<Faults>,
+    /// Request to end.
     pub stop: Arc<Stop>,
 }
 
-/// Size and block of a served drive: blocks of what writes are multiples of, the largest that its protocols know.
+/// Returns size and block of a served drive: writes are multiples of the block, the largest that its protocol knows.
 pub fn geometry(drive: &Drive) -> Geometry {
     let limits = drive.limits();
     let block_bytes = limits.block_bytes.max(limits.write_block_bytes);
     Geometry { capacity_bytes: limits.capacity_bytes / u64::from(block_bytes) * u64::from(block_bytes), block_bytes }
 }
 
-/// Tells every thread of a server to finish: by a flag for those that spin, and by a descriptor that becomes readable,
-/// for good, for those that sleep.
+/// Request to every thread of a server to end: a flag for threads that spin, and a descriptor that becomes readable, for good,
+/// for threads that sleep.
 #[derive(Debug)]
 pub struct Stop {
     flag: AtomicBool,
@@ -58,7 +66,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not yet.
+    /// Makes a request that has not been made.
     ///
     /// # Errors
     /// If the process has no descriptor left.
@@ -67,26 +75,26 @@ impl Stop {
         Ok(Stop { flag: AtomicBool::new(false), event })
     }
 
-    /// Now.
+    /// Requests the end.
     pub fn request(&self) {
         self.flag.store(true, Ordering::Release);
         // A counter that is full is readable already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Whether it is time.
+    /// Returns true if the end has been requested.
     #[inline]
     pub fn is_requested(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
 
-    /// Now, if not before, when what this returns goes: a thread that has it, and fails, leaves no other waiting.
+    /// Returns a guard that requests the end when it is dropped, so that a thread that fails leaves no other waiting.
     pub fn at_the_end(&self) -> AtTheEnd<'_> {
         AtTheEnd(self)
     }
 }
 
-/// Requests a stop when it goes.
+/// Guard that requests the end of a server when it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct AtTheEnd<'a>(&'a Stop);

@@ -8,26 +8,26 @@ use std::array;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a record.
+/// Number of words in a record.
 pub const WORDS: usize = 7;
-/// What goes over at a time; what it means is the two threads' affair.
-pub type Record = [u64; WORDS];
+/// Unit of transport; its meaning is known to the two threads alone.
+pub type PipeRecord = [u64; WORDS];
 
-/// Records that are on the way at most: four pages of them.
+/// Most records on the way: four pages.
 const LINES: u64 = 256;
-/// After how many records the reader says how many it has taken.
+/// Records after which the reader publishes how many it has taken.
 const TOLD_EVERY: u64 = LINES / 4;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; WORDS + 1]);
 
-/// The way.
+/// Ring of records between one writer and one reader.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Written by the writer alone.
+    /// Lines that the writer alone writes.
     lines: Box<[Line]>,
-    /// Written by the reader alone.
+    /// Line that the reader alone writes.
     taken: Line,
 }
 
@@ -37,34 +37,34 @@ impl Default for Pipe {
     }
 }
 
-/// The end that writes, of which a pipe has one.
+/// Writing end of a pipe.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Writer<'a> {
+pub struct PipeWriter<'a> {
     pipe: &'a Pipe,
     written: u64,
-    /// As far as the reader is known to be.
+    /// Number of records that the reader is known to have taken.
     taken: u64,
-    waiting: VecDeque<Record>,
+    waiting: VecDeque<PipeRecord>,
 }
 
-/// The end that reads, of which a pipe has one.
+/// Reading end of a pipe.
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Reader<'a> {
+pub struct PipeReader<'a> {
     pipe: &'a Pipe,
     taken: u64,
 }
 
-impl Writer<'_> {
-    /// That of a pipe which nobody has written to.
-    pub fn new(pipe: &Pipe) -> Writer<'_> {
-        Writer { pipe, written: 0, taken: 0, waiting: VecDeque::new() }
+impl PipeWriter<'_> {
+    /// Makes the writing end of a pipe that nobody has written to.
+    pub fn new(pipe: &Pipe) -> PipeWriter<'_> {
+        PipeWriter { pipe, written: 0, taken: 0, waiting: VecDeque::new() }
     }
 
-    /// Send a record; it waits here, until [`Writer::go_on`], if there is no room.
+    /// Sends a record. Without room, the record waits here until [`PipeWriter::go_on`].
     #[inline]
-    pub fn put(&mut self, record: Record) {
+    pub fn put(&mut self, record: PipeRecord) {
         match self.waiting.is_empty() && self.has_room() {
             true => self.store(record),
             false => self.waiting.push_back(record),
@@ -72,14 +72,14 @@ impl Writer<'_> {
     }
 
     #[inline]
-    fn store(&mut self, record: Record) {
+    fn store(&mut self, record: PipeRecord) {
         let line = &self.pipe.lines[(self.written % LINES) as usize].0;
         self.written += 1;
         line.iter().zip(record).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         line[WORDS].store(self.written, Ordering::Release);
     }
 
-    /// Send what has waited, as far as there is room now; whether any of it has gone.
+    /// Sends records that have waited, as far as there is room; returns true if any was sent.
     #[inline]
     pub fn go_on(&mut self) -> bool {
         let mut any = false;
@@ -101,15 +101,15 @@ impl Writer<'_> {
     }
 }
 
-impl Reader<'_> {
-    /// That of a pipe which nobody has read from.
-    pub fn new(pipe: &Pipe) -> Reader<'_> {
-        Reader { pipe, taken: 0 }
+impl PipeReader<'_> {
+    /// Makes the reading end of a pipe that nobody has read from.
+    pub fn new(pipe: &Pipe) -> PipeReader<'_> {
+        PipeReader { pipe, taken: 0 }
     }
 
-    /// The next record, if it has come.
+    /// Returns the next record, if it has come.
     #[inline]
-    pub fn take(&mut self) -> Option<Record> {
+    pub fn take(&mut self) -> Option<PipeRecord> {
         let line = &self.pipe.lines[(self.taken % LINES) as usize].0;
         if line[WORDS].load(Ordering::Acquire) != self.taken + 1 {
             return None;
@@ -138,13 +138,13 @@ mod tests {
         let taken = line(&raw const pipe.taken as usize);
         let lines = pipe.lines.as_ptr_range();
         assert!(!(line(lines.start as usize)..line(lines.end as usize)).contains(&taken));
-        assert_eq!((align_of::<Writer<'_>>(), align_of::<Reader<'_>>()), (64, 64));
+        assert_eq!((align_of::<PipeWriter<'_>>(), align_of::<PipeReader<'_>>()), (64, 64));
     }
 
     #[test]
     fn what_finds_no_room_waits_and_everything_comes_in_order() {
         let pipe = Pipe::default();
-        let (mut writer, mut reader) = (Writer::new(&pipe), Reader::new(&pipe));
+        let (mut writer, mut reader) = (PipeWriter::new(&pipe), PipeReader::new(&pipe));
         assert_eq!(reader.take(), None);
         (0..3 * LINES).for_each(|number| writer.put([number; WORDS]));
         let mut next = 0;
@@ -166,14 +166,14 @@ mod tests {
         let pipe = Pipe::default();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let mut writer = Writer::new(&pipe);
+                let mut writer = PipeWriter::new(&pipe);
                 (0..RECORDS).for_each(|number| writer.put([number; WORDS]));
                 while !writer.waiting.is_empty() {
                     writer.go_on();
                     thread::yield_now();
                 }
             });
-            let mut reader = Reader::new(&pipe);
+            let mut reader = PipeReader::new(&pipe);
             for number in 0..RECORDS {
                 let record = loop {
                     match reader.take() {

@@ -9,7 +9,7 @@ use phaselink_core::workload::trace::iolog;
 
 use crate::device::tally::locked;
 
-/// An open trace.
+/// Trace of requests that is being written.
 #[derive(Debug)]
 pub struct Record {
     start: Instant,
@@ -20,12 +20,12 @@ pub struct Record {
 struct Log {
     file: BufWriter<File>,
     end_us: u64,
-    /// The first error; after it nothing is written.
+    /// First error; nothing is written after it.
     error: Option<io::Error>,
 }
 
 impl Record {
-    /// Begin a trace in `file`; times count from now.
+    /// Begins a trace in `file`, whose times count from now.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -35,7 +35,7 @@ impl Record {
         Ok(Record { start: Instant::now(), log: Mutex::new(Log { file, end_us: 0, error: None }) })
     }
 
-    /// A request has arrived. `action` is fio's word for it: read, write, trim or datasync.
+    /// Adds a request. `action` is fio's word for it: read, write, trim or datasync.
     pub fn note(&self, action: &str, offset: u64, bytes: u64) {
         let mut log = locked(&self.log);
         let at_us = self.start.elapsed().as_micros() as u64;
@@ -44,7 +44,7 @@ impl Record {
         log.write(&line);
     }
 
-    /// End the trace. All of it is in the file that is returned, as far as the system is concerned.
+    /// Ends the trace. All of it is in the file that is returned, as far as the system is concerned.
     ///
     /// # Errors
     /// The first that has come up since it was begun.

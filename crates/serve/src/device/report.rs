@@ -5,23 +5,23 @@ use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 
-use crate::device::tally::{Tally, Undefined};
+use crate::device::tally::{Tally, UndefinedBehaviour};
 
-/// Share of answers whose lag may lie beyond the tolerance: 1 %.
+/// Share of completions whose lag must lie within the tolerance: 99 %.
 const LAG_PERCENT: f64 = 99.0;
 
-/// What a front-end's clients see of their own way at least: an exchange in which nothing is done.
+/// Exchange with a client in which nothing is done: the least that clients of a front-end see of their own way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptyExchange {
-    /// The flag of the front-end.
+    /// Flag of the front-end.
     pub front: &'static str,
-    /// What it goes over.
+    /// Transport, in words.
     pub over: &'static str,
-    /// The median; none if the machine never lets two threads run at once.
+    /// Median time; nothing if the machine never lets two threads run at once.
     pub takes: Option<Span>,
 }
 
-/// The outcome of serving with timing off: what came, and how long the server took for it. Nothing is modelled.
+/// Returns the outcome of serving with timing off: requests, and how long the server took for them. Nothing is modelled.
 pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     let (read, write) = (tally.read.outcome(elapsed), tally.write.outcome(elapsed));
     Outcome {
@@ -41,12 +41,12 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     }
 }
 
-/// Whether answers came close enough to their modelled instants: up to the 99th percentile of the lag.
+/// Returns true if the 99th percentile of the lag is within the tolerance.
 pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
     lag.percentile(LAG_PERCENT) <= tolerance
 }
 
-/// The lag as a table, with the verdict, and what comes on top of it for clients.
+/// Returns the lag as a table, with the verdict, and what clients see on top of it.
 pub fn lag_text(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
     format!("{}\n{}", verdict(lag, tolerance), exchanges_text(exchanges))
 }
@@ -86,7 +86,7 @@ fn verdict(lag: &Latency, tolerance: Span) -> String {
     format!("{table}{verdict}\n")
 }
 
-/// The lag for programs, in nanoseconds, and what comes on top of it for clients.
+/// Returns the lag for programs, in nanoseconds, and what clients see on top of it.
 pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
     let exchange = |EmptyExchange { front, over, takes }: &EmptyExchange| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
     let own_ways: Value = exchanges.iter().map(exchange).collect();
@@ -104,7 +104,7 @@ pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> 
     })
 }
 
-/// What hosts have done that their standard leaves undefined: each kind once.
+/// Returns a table of what hosts have done that their standard leaves undefined, each kind once.
 pub fn undefined_text(tally: &Tally) -> String {
     if tally.undefined.is_empty() {
         return String::from(
@@ -118,16 +118,16 @@ pub fn undefined_text(tally: &Tally) -> String {
     table.to_string()
 }
 
-/// The same for programs.
+/// Returns what hosts have done that their standard leaves undefined, for programs.
 pub fn undefined_json(tally: &Tally) -> Value {
-    let row = |(behaviour, count): &(&Undefined, u64)| {
-        let Undefined { kind, what, section } = behaviour;
+    let row = |(behaviour, count): &(&UndefinedBehaviour, u64)| {
+        let UndefinedBehaviour { kind, what, section } = behaviour;
         json!({ "kind": kind, "what": what, "section": section, "count": count })
     };
     tally.undefined.iter().map(row).collect()
 }
 
-/// Counts beside those of reads and writes.
+/// Returns a table of flushes, discards and errors.
 pub fn counts(tally: &Tally) -> Table {
     let mut table = Table::new().left("served").right("");
     table.row(["flushes".to_string(), units::grouped(tally.flushes)]);

@@ -6,44 +6,49 @@ use phaselink_core::ledger::{DirectionOutcome, Latency};
 use phaselink_core::request::{DataDirection, Op};
 use phaselink_core::time::Span;
 
-/// Requests of one kind.
+/// Counts of reads, or of writes.
 #[derive(Clone, Debug, Default)]
 pub struct Direction {
+    /// Number of requests.
     pub ios: u64,
+    /// Bytes that they moved.
     pub bytes: u64,
-    /// From the arrival of the request at the server to its answer.
+    /// Latency from the fetch of a request to its completion.
     pub latency: Latency,
 }
 
-/// What one thread has served; on lines of its own, since others are beside it.
+/// Counts of one thread. The structure fills cache lines of its own, since others are beside it.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct Tally {
+    /// Reads.
     pub read: Direction,
+    /// Writes.
     pub write: Direction,
+    /// Flushes.
     pub flushes: u64,
-    /// Trims and zeroings.
+    /// Discards and writes of zeros.
     pub discards: u64,
-    /// Requests that were refused or failed.
+    /// Requests that were refused, or failed.
     pub errors: u64,
-    /// How much later than modelled answers were given; empty with timing off.
+    /// Time by which completions came later than modelled; empty with timing off.
     pub lag: Latency,
-    /// What hosts have done that their standard leaves undefined, and how often; where that is looked for.
-    pub undefined: Vec<(&'static Undefined, u64)>,
+    /// Behaviour of hosts that their standard leaves undefined, and how often it was seen, where that is looked for.
+    pub undefined: Vec<(&'static UndefinedBehaviour, u64)>,
 }
 
-/// A behaviour of hosts that a standard leaves undefined.
+/// Behaviour of hosts that a standard leaves undefined.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Undefined {
-    /// Its name, for programs.
+pub struct UndefinedBehaviour {
+    /// Name for programs.
     pub kind: &'static str,
-    /// The same for people.
+    /// Description for people.
     pub what: &'static str,
-    /// Where the standard says so.
+    /// Section of the standard.
     pub section: &'static str,
 }
 
-/// The tallies of all threads: each has its own, and locks it once for a batch of requests.
+/// Counts of all threads. Each thread has its own, and locks it once for many requests.
 #[derive(Debug, Default)]
 pub struct Tallies {
     open: Mutex<Vec<Arc<Mutex<Tally>>>>,
@@ -51,11 +56,18 @@ pub struct Tallies {
 }
 
 impl Direction {
-    /// Count a request.
+    /// Counts a request with its latency.
     pub fn count(&mut self, bytes: u32, latency: Span) {
         self.ios += 1;
         self.bytes += u64::from(bytes);
         self.latency.record(latency);
+    }
+
+    /// Counts a request whose latency was not measured.
+    #[inline]
+    pub fn count_unmeasured(&mut self, bytes: u32) {
+        self.ios += 1;
+        self.bytes += u64::from(bytes);
     }
 
     fn merge(&mut self, other: &Direction) {
@@ -64,7 +76,7 @@ impl Direction {
         self.latency.merge(&other.latency);
     }
 
-    /// The same as the result of a run that has taken `runtime`.
+    /// Returns the counts as the result of a run that has taken `runtime`.
     pub fn outcome(&self, runtime: Span) -> DirectionOutcome {
         DirectionOutcome {
             ios: self.ios,
@@ -78,7 +90,7 @@ impl Direction {
 }
 
 impl Tally {
-    /// Requests of a kind.
+    /// Returns the counts of reads or of writes.
     pub fn direction(&mut self, op: Op) -> &mut Direction {
         match op.direction() {
             DataDirection::Read => &mut self.read,
@@ -86,13 +98,13 @@ impl Tally {
         }
     }
 
-    /// Count a flush that has been answered.
+    /// Counts a flush that has completed.
     pub fn count_flush(&mut self, is_fine: bool) {
         self.flushes += 1;
         self.errors += u64::from(!is_fine);
     }
 
-    /// Count everything that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Tally) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
@@ -103,8 +115,8 @@ impl Tally {
         other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
     }
 
-    /// Hosts have done this so often.
-    pub fn note_undefined(&mut self, behaviour: &'static Undefined, count: u64) {
+    /// Adds to the count of a behaviour.
+    pub fn note_undefined(&mut self, behaviour: &'static UndefinedBehaviour, count: u64) {
         match self.undefined.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, counted)) => *counted += count,
             None => self.undefined.push((behaviour, count)),
@@ -113,21 +125,21 @@ impl Tally {
 }
 
 impl Tallies {
-    /// A new tally for the calling thread.
+    /// Opens counts for the calling thread.
     pub fn open(&self) -> Arc<Mutex<Tally>> {
         let tally = Arc::default();
         locked(&self.open).push(Arc::clone(&tally));
         tally
     }
 
-    /// A thread has finished: its tally is kept in the sum.
+    /// Closes the counts of a thread that ends, which stay in the sum.
     pub fn close(&self, tally: &Arc<Mutex<Tally>>) {
         let mut open = locked(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, tally));
         locked(&self.closed).merge(&locked(tally));
     }
 
-    /// Everything so far.
+    /// Returns the sum of all counts so far.
     pub fn sum(&self) -> Tally {
         let open = locked(&self.open);
         let mut sum = locked(&self.closed).clone();
@@ -136,7 +148,7 @@ impl Tallies {
     }
 }
 
-/// A lock on counts, which are right whatever has become of the thread that had it.
+/// Locks a mutex whose contents are right even if a thread has failed while it held the lock.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,108 +1,176 @@
-//! Who says when requests are done: an engine on this thread, or that of another front-end, which serves the same device.
+//! The model of a device thread: none, an engine that the thread runs itself, or the engine of another thread.
 
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Completed, Input};
+use phaselink_core::engine::Completed;
+use phaselink_core::ledger::Outcome;
 use phaselink_core::request::Io;
-use phaselink_core::time::{Span, Time};
+use phaselink_core::time::Time;
 
-use crate::model::remote::Remote;
-use crate::model::wall::Wall;
+use crate::clock::{Clock, Wait};
+use crate::model::commands::SentCommand;
+use crate::model::exchange::Exchange;
+use crate::model::remote::RemoteEngine;
+use crate::model::shared::SharedEngine;
 
-/// A model of the device.
+/// Model that decides when the requests of a device thread are over.
 #[derive(Debug)]
 pub enum Model<'a> {
-    Own(Own<'a>),
-    Remote(Box<Remote<'a>>),
+    /// Timing is off: requests are over as soon as they have been executed.
+    None,
+    /// The thread runs the engine, for itself and for callers on other threads.
+    Here(Box<SharedEngine<'a>>),
+    /// Another thread runs the engine.
+    Elsewhere(Box<RemoteEngine<'a>>),
 }
 
-/// An engine on this thread, with one modelled thread for each queue pair of the drive.
-#[derive(Debug)]
-pub struct Own<'a> {
-    wall: &'a mut Wall,
-    threads: Vec<u16>,
-    turns: usize,
+/// Queue of the model that stands for the queue of a real host.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelQueue {
+    /// Number among the queues of the model.
+    pub number: u16,
+    /// Identifies the host's queue among all that the model's queue has stood for.
+    pub owner: u64,
+    /// Entries of the host's queue.
+    pub entries: u32,
 }
 
-impl Model<'_> {
-    /// The engine of `wall`, which is that of `drive`.
-    pub fn own<'a>(wall: &'a mut Wall, drive: &Drive) -> Model<'a> {
-        let threads = wall.add_threads(drive);
-        Model::Own(Own { wall, threads, turns: 0 })
+/// Request as it enters the model.
+#[derive(Clone, Copy, Debug)]
+pub enum Submission<'r> {
+    /// Request to the software of the modelled host.
+    Software {
+        /// Turn of the request's client among the modelled threads.
+        turn: usize,
+        /// Operation, place and size.
+        io: Io,
+    },
+    /// Command in the queue of a real host, whose own software has placed it there.
+    Command {
+        /// The model's queue.
+        queue: ModelQueue,
+        /// Operation, place and size, if the command moves data.
+        io: Option<Io>,
+        /// Submission queue entry.
+        entry: &'r [u8; 64],
+        /// Lists of pages and ranges that were read for the command.
+        lists: Option<&'r [u8]>,
+    },
+}
+
+impl<'a> Model<'a> {
+    /// Returns true if timing is off.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Model::None)
     }
 
-    /// The engine of another thread.
-    pub fn remote(remote: Remote<'_>) -> Model<'_> {
-        Model::Remote(Box::new(remote))
-    }
-
-    /// Whose turn it is among the modelled threads.
-    pub fn next_turn(&mut self) -> usize {
+    fn exchange(&self) -> Option<&'a Exchange> {
         match self {
-            Model::Own(own) => {
-                own.turns += 1;
-                own.turns - 1
+            Model::None => None,
+            Model::Here(engine) => Some(engine.exchange()),
+            Model::Elsewhere(engine) => Some(engine.exchange()),
+        }
+    }
+
+    /// Returns the clock that the model follows, if there is one.
+    #[inline]
+    pub fn clock(&self) -> Option<&'a Clock> {
+        self.exchange().map(Exchange::clock)
+    }
+
+    /// Returns the turn of a new client among the modelled threads.
+    pub fn next_turn(&self) -> usize {
+        self.exchange().map_or(0, Exchange::next_turn)
+    }
+
+    /// Submits a request at an instant of the clock. `early` says that its result is wanted as soon as it is known; `has_more`
+    /// says that the next command of its queue was announced by the same doorbell.
+    ///
+    /// # Panics
+    /// If there is no model.
+    #[inline]
+    pub fn submit(&mut self, submitted: Time, submission: Submission<'_>, token: u32, early: bool, has_more: bool) {
+        match submission {
+            Submission::Software { turn, io } => match self {
+                Model::None => unreachable!("a request is submitted to a model"),
+                Model::Here(engine) => engine.submit(submitted, turn, io, token, early),
+                Model::Elsewhere(engine) => engine.submit(submitted, turn, io, token, early),
+            },
+            Submission::Command { queue, io, entry, lists } => {
+                let ModelQueue { number: queue, owner, entries } = queue;
+                let (entry, lists) = (*entry, lists.map(<[u8]>::to_vec));
+                let command = SentCommand { rung: submitted, queue, owner, entries, token, io, entry, lists, has_more };
+                match self {
+                    Model::None => unreachable!("a command is submitted to a model"),
+                    Model::Here(engine) => engine.submit_command(command),
+                    Model::Elsewhere(engine) => engine.submit_command(&command),
+                }
             }
-            Model::Remote(remote) => remote.next_turn(),
         }
     }
 
-    /// Let everything happen that is due. `clients` says whether requests may come.
-    pub fn advance(&mut self, clients: bool) {
+    /// Lets the model run up to the clock's `now`; one that is idle no further than `earliest`, the earliest instant at which a
+    /// request may still turn out to have been submitted. `has_clients` says that requests may come. Returns true if there was
+    /// anything.
+    #[inline]
+    pub fn poll(&mut self, now: Time, earliest: Time, has_clients: bool) -> bool {
         match self {
-            Model::Own(own) => own.wall.advance(),
-            Model::Remote(remote) => remote.expect(clients),
-        }
-    }
-
-    /// A request is asked now, in the turn of its client; when that is.
-    pub fn ask(&mut self, turn: usize, io: Io, token: u32) -> Time {
-        match self {
-            Model::Own(Own { wall, threads, .. }) => {
-                wall.arrive(Input::Request { thread: threads[turn % threads.len()], io, token })
+            Model::None => false,
+            Model::Here(engine) => engine.poll(now, earliest),
+            Model::Elsewhere(engine) => {
+                engine.expect(has_clients);
+                false
             }
-            Model::Remote(remote) => remote.ask(turn, io, token),
         }
     }
 
-    /// The next result, which is due and to be handed over at once; it has taken from its asking to its instant.
-    pub fn take_completed(&mut self) -> Option<Completed> {
+    /// Returns the next result that is known, which may be before it is due. Its instant is the clock's.
+    #[inline]
+    pub fn take_known(&mut self) -> Option<Completed> {
         match self {
-            Model::Own(own) => own.wall.take_completed(),
-            Model::Remote(remote) => remote.take_completed(),
+            Model::None => None,
+            Model::Here(engine) => engine.take_known(),
+            Model::Elsewhere(engine) => engine.take_known(),
         }
     }
 
-    /// How much later than modelled the last result was taken.
-    pub fn last_lag(&self) -> Span {
+    /// Takes in what callers on other threads have submitted; returns true if there was anything.
+    pub fn listen(&mut self) -> bool {
         match self {
-            Model::Own(own) => own.wall.last_lag(),
-            Model::Remote(remote) => remote.last_lag(),
+            Model::Here(engine) => engine.listen(),
+            Model::None | Model::Elsewhere(_) => false,
         }
     }
 
-    /// How long nothing happens, unless something is asked or the wakeup is rung.
-    pub fn idle_for(&self) -> Duration {
+    /// Returns true if threads elsewhere expect results of this thread's engine.
+    pub fn has_callers(&self) -> bool {
+        matches!(self, Model::Here(engine) if engine.has_callers())
+    }
+
+    /// Returns true if no request is in the model.
+    pub fn is_idle(&self) -> bool {
         match self {
-            Model::Own(own) => own.wall.idle_for(),
-            Model::Remote(remote) => remote.idle_for(),
+            Model::None => true,
+            Model::Here(engine) => engine.is_idle(),
+            Model::Elsewhere(engine) => engine.is_idle(),
         }
     }
 
-    /// What to poll for results of another thread, if that is needed; [`Model::silence`] is due when it is readable.
-    pub fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns how long a thread that waits as `wait` says may sleep, unless something arrives.
+    pub fn rest_for(&self, wait: Wait) -> Duration {
         match self {
-            Model::Own(_) => None,
-            Model::Remote(remote) => remote.wakeup(),
+            Model::None => Duration::MAX,
+            Model::Here(engine) => engine.rest_for(wait),
+            Model::Elsewhere(engine) => engine.rest_for(wait),
         }
     }
 
-    /// The wakeup has been heard.
-    pub fn silence(&self) {
-        if let Model::Remote(remote) = self {
-            remote.silence();
+    /// Returns what the engine of this thread has measured.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Model::Here(engine) => Some(engine.outcome()),
+            Model::None | Model::Elsewhere(_) => None,
         }
     }
 }

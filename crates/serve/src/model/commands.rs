@@ -6,15 +6,15 @@ use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::Time;
 
-use crate::device::pipe::{Record, WORDS};
+use crate::device::pipe::{PipeRecord, WORDS};
 use crate::model::wall::Wall;
 
-/// Bytes of a command, and how many of them the first record takes along.
+/// Length of a command.
 const ENTRY_BYTES: usize = 64;
 const ENTRY_WORDS: usize = ENTRY_BYTES / 8;
 const RECORD_BYTES: usize = WORDS * 8;
 
-/// In the first word of the first record: that it is one, and what is in the others.
+/// Flag in the first word of a record: a command begins with it.
 pub(super) const COMMAND: u64 = 1 << 3;
 const WRITE: u64 = 1 << 4;
 const HAS_IO: u64 = 1 << 5;
@@ -22,12 +22,12 @@ const HAS_LISTS: u64 = 1 << 6;
 const HAS_MORE: u64 = 1 << 7;
 const QUEUE_SHIFT: u32 = 16;
 
-/// A command as it is sent.
+/// Command of a real host, as it is sent to the engine's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SentCommand {
-    /// When its host has rung.
+pub(crate) struct SentCommand {
+    /// Instant at which its host has rung the doorbell.
     pub rung: Time,
-    /// Its queue of the model; whose that is, of all there have been; and how many entries it has.
+    /// Queue of the model.
     pub queue: u16,
     pub owner: u64,
     pub entries: u32,
@@ -35,13 +35,13 @@ pub struct SentCommand {
     pub io: Option<Io>,
     pub entry: [u8; ENTRY_BYTES],
     pub lists: Option<Vec<u8>>,
-    /// The next one of its queue was rung for together with it.
+    /// True if the next command of its queue was announced by the same doorbell.
     pub has_more: bool,
 }
 
 impl SentCommand {
-    /// Send it, record by record.
-    pub(super) fn encode(&self, mut put: impl FnMut(Record)) {
+    /// Sends the command, record by record.
+    pub(super) fn encode(&self, mut put: impl FnMut(PipeRecord)) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
         let is_write = self.io.is_some_and(|io| io.op == Op::Write);
         let flags = COMMAND
@@ -67,28 +67,28 @@ impl SentCommand {
 
 const _: () = assert!(ENTRY_WORDS == WORDS + 1, "two records hold a command");
 
-/// A command as far as it has come.
+/// Command of which some records are still to come.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    head: Record,
+pub(super) struct IncomingCommand {
+    head: PipeRecord,
     rest: Vec<u8>,
 }
 
-impl Incoming {
-    /// It begins with this record.
-    pub(super) fn new(head: Record) -> Incoming {
-        Incoming { head, rest: Vec::new() }
+impl IncomingCommand {
+    /// Begins a command with its first record.
+    pub(super) fn new(head: PipeRecord) -> IncomingCommand {
+        IncomingCommand { head, rest: Vec::new() }
     }
 
     fn list_bytes(&self) -> usize {
         self.head[5] as u32 as usize
     }
 
-    /// The next record of it; the command, if that was the last.
+    /// Adds the next record, and returns the command if that was the last.
     ///
     /// # Errors
     /// If there are more to come.
-    pub(super) fn push(mut self, record: Record) -> Result<SentCommand, Incoming> {
+    pub(super) fn push(mut self, record: PipeRecord) -> Result<SentCommand, IncomingCommand> {
         self.rest.extend(record.iter().flat_map(|word| word.to_le_bytes()));
         if self.rest.len() < RECORD_BYTES + self.list_bytes() { Err(self) } else { Ok(self.decode()) }
     }
@@ -115,19 +115,19 @@ impl Incoming {
     }
 }
 
-/// The queues of the model, and what has found no room there yet.
+/// Queues of the model, with commands that wait for room there.
 #[derive(Debug, Default)]
 pub(super) struct HostQueues(Vec<HostQueue>);
 
 #[derive(Debug, Default)]
 struct HostQueue {
     owner: Option<u64>,
-    /// With the lanes by which they have come.
+    /// Commands that wait for room, with the channels by which they have come.
     waiting: VecDeque<(usize, SentCommand)>,
 }
 
 impl HostQueues {
-    /// A command has come by a lane.
+    /// Adds a command that has come by a channel.
     pub(super) fn push(&mut self, lane: usize, command: SentCommand) {
         let queue = usize::from(command.queue);
         if self.0.len() <= queue {
@@ -136,8 +136,8 @@ impl HostQueues {
         self.0[queue].waiting.push_back((lane, command));
     }
 
-    /// Let commands enter the model, as far as there is room, each by the token that `take` gives it; then `entered` is told
-    /// when it has come there.
+    /// Lets commands enter the model, as far as there is room, each by the token that `take` gives it; `entered` is told the
+    /// instant.
     pub(super) fn enter<T>(
         &mut self,
         wall: &mut Wall,
@@ -156,7 +156,7 @@ impl HostQueues {
 }
 
 impl HostQueue {
-    /// Let those enter that were rung for together; none if there is no room, or nothing waits.
+    /// Lets the commands of one doorbell enter; returns nothing if there is no room, or none waits.
     fn enter_some(
         &mut self,
         wall: &mut Wall,
@@ -213,7 +213,7 @@ mod tests {
             };
             let mut records = Vec::new();
             sent.encode(|record| records.push(record));
-            let mut incoming = Some(Incoming::new(records[0]));
+            let mut incoming = Some(IncomingCommand::new(records[0]));
             for (number, record) in records.iter().enumerate().skip(1) {
                 let is_last = number == records.len() - 1;
                 match incoming.take().expect("more are to come").push(*record) {

@@ -18,84 +18,34 @@ use phaselink_core::ledger::Latency;
 use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::random::mix;
 use phaselink_core::time::{Span, Time};
-use phaselink_ring::shared::clock;
 
 use crate::device::Device;
 
-/// What time it is, counted from the start of the run.
-#[derive(Clone, Debug)]
-pub enum Clock {
-    /// The system's steady clock, since it showed so many nanoseconds.
-    Steady { start_ns: u64 },
-    /// A clock that its owner sets, for tests and replays.
-    Set(Time),
-}
+pub use crate::clock::{Clock, Wait, span};
 
-impl Clock {
-    /// The steady clock, at zero now.
-    pub fn start() -> Clock {
-        Clock::Steady { start_ns: clock::now_ns() }
-    }
-
-    /// The present instant.
-    #[inline]
-    pub fn now(&self) -> Time {
-        match self {
-            Clock::Steady { start_ns } => Time::ZERO + Span::from_ns(clock::now_ns().saturating_sub(*start_ns)),
-            Clock::Set(now) => *now,
-        }
-    }
-
-    /// The instant at which the system's clock showed so many nanoseconds; none on another clock, or before the start.
-    #[inline]
-    pub fn at_ns(&self, ns: u64) -> Option<Time> {
-        match self {
-            Clock::Steady { start_ns } => Some(Time::ZERO + Span::from_ns(ns.checked_sub(*start_ns)?)),
-            Clock::Set(_) => None,
-        }
-    }
-}
-
-/// A duration as a span; what is longer than 213 days counts as that.
-pub fn span(duration: Duration) -> Span {
-    Span::from_ps(u64::try_from(duration.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
-}
-
-/// How a loop passes the time in which nothing happens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
-    /// Looks again and again while there is work, and for a moment longer; then sleeps until there is some.
-    #[default]
-    Adaptive,
-    /// Looks again and again: the least lag, for a core.
-    Spin,
-    /// Sleeps until the model's next event or the next arrival: little processor time, tens of microseconds of lag.
-    Block,
-}
-
-/// An engine that follows a clock.
+/// Engine that follows a clock.
 #[derive(Debug)]
 pub struct Wall {
     engine: Engine,
     clock: Clock,
     lag: Latency,
     last_lag: Span,
-    under_way: u64,
-    /// How far the model's time is behind the clock for good, and how much of it since a request was last not under way.
+    in_flight: u64,
+    /// Time by which the model's time is behind the clock for good, and the part of it since a request was last not in flight.
     held: Span,
-    held_under_way: Span,
-    /// How far the engine may be ahead of the clock while requests are under way.
+    held_in_flight: Span,
+    /// Time by which the engine may be ahead of the clock while requests are in flight.
     lead: Span,
     follower: Option<Follower>,
 }
 
-/// The rules of faults that the engine has been told of.
+/// Fault rules that the engine has been told of.
 #[derive(Debug)]
 struct Follower {
     device: Device,
     seed: u64,
     changes: u64,
-    /// By their numbers, as the engine keeps them.
+    /// Rules by their numbers, as the engine keeps them.
     told: Vec<(u64, Fault)>,
 }
 
@@ -109,7 +59,7 @@ impl Follower {
         }
     }
 
-    /// Tell the engine of rules that are new, and of those that are gone.
+    /// Tells the engine of new rules, and of rules that are gone.
     #[cold]
     fn tell(&mut self, engine: &mut Engine) {
         let rules = self.device.faults.of_model();
@@ -129,38 +79,37 @@ impl Follower {
     }
 }
 
-/// Events after which a loop looks up from catching up: some ten milliseconds of work.
+/// Most events that the engine handles in one call while requests are in flight: some ten milliseconds of work.
 const EVENTS_MAX: u64 = 1 << 17;
 
-/// The same while no request is under way: some ten microseconds, as whoever asks next should not wait for a device
-/// that has only been looking for work.
+/// Most events that an idle engine handles in one call: some ten microseconds of work, so that the next request does not wait
+/// for a device that has only been looking for work.
 const IDLE_EVENTS_MAX: u64 = 1 << 8;
 
-/// A request that is alone under way is known so much earlier still: what the engine takes for it in a bad hour
-/// (measured: 0.8 to 1.5 us for a read of 512 bytes of DC Express, 2.5 us for a page), so that it does not become lag.
+/// Additional lead for a lone request: what the engine takes for it in a bad hour (measured: 0.8 to 1.5 us for a read of 512
+/// bytes of DC Express, 2.5 us for a page), so that this does not become lag.
 pub const LONE_LEAD: Span = Span::from_us(3);
 
-/// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
-/// then, in one go.
+/// Longest sleep of a loop whose engine is idle: the device's own events are caught up with then, in one go.
 pub const IDLE_MAX: Duration = Duration::from_millis(1);
 
 impl Wall {
-    /// The engine at time zero of `clock`.
+    /// Makes an engine at time zero of `clock`.
     pub fn new(engine: Engine, clock: Clock) -> Wall {
         Wall {
             engine,
             clock,
             lag: Latency::default(),
             last_lag: Span::ZERO,
-            under_way: 0,
+            in_flight: 0,
             held: Span::ZERO,
-            held_under_way: Span::ZERO,
+            held_in_flight: Span::ZERO,
             lead: Span::ZERO,
             follower: None,
         }
     }
 
-    /// The same whose engine follows the rules of faults that are a model's.
+    /// Lets the engine follow the fault rules of `device` that are a model's.
     pub fn with_faults(self, device: &Device, seed: u64) -> Wall {
         let follower = Follower { device: device.clone(), seed, changes: 0, told: Vec::new() };
         Wall { follower: Some(follower), ..self }
@@ -173,19 +122,20 @@ impl Wall {
         }
     }
 
-    /// Let the modelled host of `drive`, which the engine is of, have one thread for each of its queue pairs.
+    /// Adds a thread to the modelled host of `drive`, whose engine this is, for each of its queue pairs.
     pub fn add_threads(&mut self, drive: &Drive) -> Vec<u16> {
         let limits = drive.limits();
         (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_slots())).collect()
     }
 
-    /// Something arrives from outside, now; the model's time of that.
+    /// Injects an input that arrives now, and returns the model's time of that.
     pub fn arrive(&mut self, input: Input) -> Time {
         self.arrive_at(self.clock.now(), input)
     }
 
-    /// The same for what has arrived when the clock showed `asked`. An idle device catches up with that first, or passes
-    /// over what it cannot do in one go; where the engine is ahead, the model's time is the engine's.
+    /// Injects an input that arrived when the clock showed `asked`, and returns the model's time of that. An idle device
+    /// catches up with that first, or passes over what it cannot do in one go; an engine that is ahead takes the input at its
+    /// own time.
     pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
         let now = self.catch_up(asked);
         if matches!(input, Input::Request { .. }) {
@@ -195,8 +145,8 @@ impl Wall {
         now
     }
 
-    /// Commands of a real host are found in one of its queues, for all of which it has rung once, when the clock showed
-    /// `rung`; the model's time of that.
+    /// Injects commands of a real host's queue, all announced by one doorbell when the clock showed `rung`; returns the model's
+    /// time of that.
     pub fn ring<'a>(
         &mut self,
         rung: Time,
@@ -210,96 +160,96 @@ impl Wall {
         now
     }
 
-    /// A real host has created a queue: see [`Engine::begin_queue`].
+    /// Notes that a real host has created a queue: see [`Engine::begin_queue`].
     pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
         self.engine.begin_queue(queue, entries)
     }
 
-    /// How many more commands a queue of real hosts has room for.
+    /// Returns how many more commands a queue of real hosts has room for.
     pub fn room(&mut self, queue: u16) -> usize {
         self.engine.room(queue)
     }
 
-    /// The model's time for what has arrived when the clock showed `asked`.
+    /// Returns the model's time for what arrived when the clock showed `asked`.
     fn catch_up(&mut self, asked: Time) -> Time {
         self.follow();
         self.idle_until(self.model_time(asked));
         self.model_time(asked).max(self.engine.now())
     }
 
-    /// So many more are under way.
+    /// Counts so many more requests in flight.
     fn expect(&mut self, count: u64) {
-        if self.under_way == 0 {
-            self.held_under_way = Span::ZERO;
+        if self.in_flight == 0 {
+            self.held_in_flight = Span::ZERO;
         }
-        self.under_way += count;
+        self.in_flight += count;
     }
 
-    /// Let everything happen that is due by now, or as much of it as can be done in one go.
+    /// Handles every event that is due by now, or as many as can be handled in one go.
     pub fn advance(&mut self) {
         self.follow();
         self.advance_to(self.now());
     }
 
-    /// While no request is under way, let everything happen that is due by `now`, which may be earlier than it is: as
-    /// early as something may still turn out to have arrived.
+    /// Handles every event that is due by `now` while no request is in flight. `now` may be earlier than the clock: as early as
+    /// a request may still turn out to have arrived.
     pub fn idle_until(&mut self, now: Time) {
-        if self.under_way == 0 {
+        if self.in_flight == 0 {
             self.follow();
             self.advance_to(now);
         }
     }
 
     fn advance_to(&mut self, now: Time) {
-        let events = if self.under_way == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
+        let events = if self.in_flight == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
         if !self.engine.run_some_until(now, events) {
             self.hold(now);
         }
     }
 
-    /// There is more to do than can be done at once: the model's time is held back to where the engine is.
+    /// Holds the model's time back to where the engine is, since there are more events than can be handled in one go.
     fn hold(&mut self, now: Time) {
         let behind = now.since(self.engine.now());
         self.held += behind;
-        self.held_under_way += behind;
+        self.held_in_flight += behind;
     }
 
-    /// The model's time: the clock's, less what it has been held back.
+    /// Returns the model's time: the clock's, less what it has been held back.
     pub fn now(&self) -> Time {
         self.model_time(self.clock.now())
     }
 
-    /// The model's time when the clock shows `now`.
+    /// Returns the model's time when the clock shows `now`.
     #[inline]
     pub fn model_time(&self, now: Time) -> Time {
         Time::ZERO + now.since(Time::ZERO + self.held)
     }
 
-    /// The next injected request that is done. Its lag ends here: the caller hands the result over at once.
+    /// Returns the next completed request. Its lag ends here: the caller hands the result over at once.
     pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
-        self.under_way -= 1;
+        self.in_flight -= 1;
         // What came while the clock was held back is charged with all of that: rather too much than too little.
-        self.last_lag = self.now().since(done.at) + self.held_under_way;
+        self.last_lag = self.now().since(done.at) + self.held_in_flight;
         self.lag.record(self.last_lag);
         Some(done)
     }
 
-    /// The requests that arrive next are to be known as completed this long before they are.
+    /// Sets the lead by which the results of the next requests are to be known.
     pub fn lead_by(&mut self, lead: Span) {
-        self.lead = if self.under_way == 0 { lead } else { self.lead.max(lead) };
+        self.lead = if self.in_flight == 0 { lead } else { self.lead.max(lead) };
     }
 
-    /// Let everything happen that is due by `now`, which [`Wall::now`] has been lately, or by the lead from then while
-    /// requests are under way (and by [`LONE_LEAD`] more while it is one), up to the next injected request that is done.
-    /// The caller owes a call of [`Wall::hand_over`] or [`Wall::pass_on`] for it.
+    /// Handles every event that is due by `now`, which [`Wall::now`] has been lately, or by the lead from then while requests
+    /// are in flight (and by [`LONE_LEAD`] more for a lone one), up to the next completed request. The caller owes a call of
+    /// [`Wall::hand_over`] or [`Wall::pass_on`] for it.
     ///
     /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
     pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
-        if self.under_way == 0 {
+        if self.in_flight == 0 {
             return None;
         }
-        let lead = if self.under_way == 1 { self.lead + LONE_LEAD } else { self.lead };
+        let lead = if self.in_flight == 1 { self.lead + LONE_LEAD } else { self.lead };
         let (is_through, done) = self.engine.run_some_until_completed(now + lead, EVENTS_MAX);
         if !is_through && done.is_none() {
             self.hold(now);
@@ -307,22 +257,22 @@ impl Wall {
         done
     }
 
-    /// A result that was due when the clock showed `due` is handed over at `now`: its lag ends.
+    /// Notes that a result that was due when the clock showed `due` is handed over at `now`: its lag ends.
     pub fn hand_over(&mut self, due: Time, now: Time) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
         self.last_lag = now.since(due);
         self.lag.record(self.last_lag);
     }
 
-    /// A result goes to another thread, which hands it over when it is due and knows its lag.
+    /// Notes that a result goes to a thread that hands it over when it is due and knows its lag.
     pub fn pass_on(&mut self) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
     }
 
-    /// How long nothing happens unless something arrives. While no request is under way, the device's own looking for
+    /// Returns how long nothing happens unless something arrives. While no request is in flight, the device's own looking for
     /// work is no reason to wake up early.
     pub fn idle_for(&self) -> Duration {
-        if self.under_way == 0 {
+        if self.in_flight == 0 {
             return IDLE_MAX;
         }
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
@@ -330,41 +280,41 @@ impl Wall {
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if no request is in flight.
     pub fn is_idle(&self) -> bool {
-        self.under_way == 0
+        self.in_flight == 0
     }
 
-    /// How long a loop that waits like this may sleep: not while it has work, if it sleeps only without.
+    /// Returns how long a loop that waits as `wait` says may sleep: an adaptive one not while there is work.
     pub fn rest_for(&self, wait: Wait) -> Duration {
-        match (wait, self.under_way) {
+        match (wait, self.in_flight) {
             (Wait::Adaptive, 0) => Duration::MAX,
             (Wait::Adaptive, _) => Duration::ZERO,
             _ => self.idle_for(),
         }
     }
 
-    /// How much later than modelled results were handed over.
+    /// Returns by how much results were handed over later than modelled.
     pub fn lag(&self) -> &Latency {
         &self.lag
     }
 
-    /// That of the result handed over last.
+    /// Returns the lag of the result that was handed over last.
     pub fn last_lag(&self) -> Span {
         self.last_lag
     }
 
-    /// The clock.
+    /// Returns the clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The same, to set it where that is possible.
+    /// Returns the clock, to set it where that is possible.
     pub fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
 
-    /// The engine, for what it has measured and recorded.
+    /// Returns the engine, for what it has measured and recorded.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -12,7 +12,7 @@ use super::host::Host;
 use super::journal::Journal;
 use super::queues::EntryBytes;
 use crate::device::faults::FaultEffect;
-use crate::device::store::{Access, Store};
+use crate::device::store::{Store, StoreAccess};
 
 /// Row of a table of commands, from which Identify Controller and the log page of command effects are made.
 #[derive(Clone, Copy, Debug)]
@@ -231,7 +231,7 @@ impl Command {
 fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
     for &(address, bytes) in data.runs() {
-        let copied = store.lend(offset, bytes, Access::Read, |words| host.write_words(address, words));
+        let copied = store.lend(offset, bytes, StoreAccess::Read, |words| host.write_words(address, words));
         if copied != Some(true) {
             let space = &mut space[..bytes as usize];
             store.read(offset, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
@@ -247,7 +247,7 @@ fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut im
 fn write(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
     for &(address, bytes) in data.runs() {
-        let copied = store.lend(offset, bytes, Access::Write, |words| host.read_words(address, words));
+        let copied = store.lend(offset, bytes, StoreAccess::Write, |words| host.read_words(address, words));
         if copied != Some(true) {
             let space = &mut space[..bytes as usize];
             host.read(address, space)?;

@@ -17,7 +17,7 @@ use super::journal::Journal;
 use super::queue_set::{CommandProgress, QueueSet};
 use super::strict::StrictChecks;
 use crate::device::store::Store;
-use crate::device::tally::Undefined;
+use crate::device::tally::UndefinedBehaviour;
 
 /// NVMe controller without its registers, which the [`AdminHost`] keeps.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Controller {
     }
 
     /// Returns counts of undefined behaviour since the last call, of all sets that are not lent.
-    pub fn take_undefined(&mut self) -> Vec<(&'static Undefined, u64)> {
+    pub fn take_undefined(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         self.sets.iter_mut().flat_map(|set| set.take_undefined()).collect()
     }
 

@@ -20,7 +20,7 @@ use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
-use crate::device::tally::Undefined;
+use crate::device::tally::UndefinedBehaviour;
 
 /// Number of queue identifiers, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
@@ -101,7 +101,7 @@ impl QueueSet {
     }
 
     /// Returns counts of undefined behaviour since the last call.
-    pub fn take_undefined(&mut self) -> Vec<(&'static Undefined, u64)> {
+    pub fn take_undefined(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         self.strict.as_mut().map_or_else(Vec::new, |checks| checks.take())
     }
 

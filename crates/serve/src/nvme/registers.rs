@@ -7,7 +7,7 @@ use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::limits::VERSION;
 use super::strict;
-use crate::device::tally::Undefined;
+use crate::device::tally::UndefinedBehaviour;
 
 /// Length of the register space in front of the doorbells, in bytes.
 pub const REGISTER_BYTES: u64 = 0x1000;
@@ -70,8 +70,8 @@ pub struct Registers {
     pub interrupts_unmasked: bool,
     /// True if the host has written the doorbell of a queue that cannot exist.
     pub invalid_doorbell: bool,
-    /// Undefined behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
-    undefined: Option<Vec<&'static Undefined>>,
+    /// UndefinedBehaviour behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
+    undefined: Option<Vec<&'static UndefinedBehaviour>>,
 }
 
 impl Registers {
@@ -108,7 +108,7 @@ impl Registers {
     }
 
     /// Records undefined behaviour of the host if `is_seen` is true and strict checks are on.
-    pub fn note(&mut self, is_seen: bool, behaviour: &'static Undefined) {
+    pub fn note(&mut self, is_seen: bool, behaviour: &'static UndefinedBehaviour) {
         if let Some(undefined) = self.undefined.as_mut().filter(|_| is_seen) {
             undefined.push(behaviour);
         }
@@ -116,7 +116,7 @@ impl Registers {
 
     /// Returns the undefined behaviour seen since the last call.
     #[inline]
-    pub fn take_undefined(&mut self) -> Vec<&'static Undefined> {
+    pub fn take_undefined(&mut self) -> Vec<&'static UndefinedBehaviour> {
         self.undefined.as_mut().map(std::mem::take).unwrap_or_default()
     }
 

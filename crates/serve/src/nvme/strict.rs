@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use phaselink_core::protocol::nvme::rules;
 use phaselink_core::protocol::nvme::spec::{FLAGS, PAGE_BYTES, Status, SubmissionEntry, admin, opcode};
 
-use crate::device::tally::Undefined;
+use crate::device::tally::UndefinedBehaviour;
 
 macro_rules! behaviours {
     ($($name:ident: $kind:literal, $what:literal, $section:literal;)*) => {
-        $(#[doc = $what] pub static $name: Undefined = Undefined { kind: $kind, what: $what, section: $section };)*
+        $(#[doc = $what] pub static $name: UndefinedBehaviour = UndefinedBehaviour { kind: $kind, what: $what, section: $section };)*
         /// Every kind of behaviour that strict checks count.
-        pub static ALL: &[&Undefined] = &[$(&$name),*];
+        pub static ALL: &[&UndefinedBehaviour] = &[$(&$name),*];
     };
 }
 
@@ -59,28 +59,28 @@ behaviours! {
 /// Strict checks of one set of queues: counts by kind, and the commands in flight.
 #[derive(Clone, Debug, Default)]
 pub struct StrictChecks {
-    counts: Vec<(&'static Undefined, u64)>,
+    counts: Vec<(&'static UndefinedBehaviour, u64)>,
     /// Submission queue and command identifier of each command in flight.
     in_flight: BTreeSet<(u16, u16)>,
 }
 
 impl StrictChecks {
     /// Counts one occurrence of a behaviour.
-    pub fn count(&mut self, behaviour: &'static Undefined) {
+    pub fn count(&mut self, behaviour: &'static UndefinedBehaviour) {
         match self.counts.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, count)) => *count += 1,
             None => self.counts.push((behaviour, 1)),
         }
     }
 
-    fn count_if(&mut self, is_seen: bool, behaviour: &'static Undefined) {
+    fn count_if(&mut self, is_seen: bool, behaviour: &'static UndefinedBehaviour) {
         if is_seen {
             self.count(behaviour);
         }
     }
 
     /// Returns the counts since the last call, and sets them to zero.
-    pub fn take(&mut self) -> Vec<(&'static Undefined, u64)> {
+    pub fn take(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         std::mem::take(&mut self.counts)
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// What is allocated of a store of `capacity_bytes` from `data_start` on in `file`.
+    /// Reads which ranges of a store in `file` have space on the disk.
     pub(super) fn of(file: &File, data_start: u64, capacity_bytes: u64) -> io::Result<Allocation> {
         let words = capacity_bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
@@ -37,7 +37,7 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Find the data of a sparse file.
+    /// Finds the data of a sparse file.
     fn scan(&self, file: &File, data_start: u64) -> io::Result<()> {
         let mut at = data_start;
         loop {
@@ -53,13 +53,13 @@ impl Allocation {
         }
     }
 
-    /// Whether these bytes have their space, so that they can be read through the mapping.
+    /// Returns true if a range has space on the disk, so that it can be read through the mapping.
     pub(super) fn holds(&self, offset: u64, bytes: u64) -> bool {
         pages(offset, bytes)
             .all(|page| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
-    /// Whether they can be written through it too.
+    /// Returns true if a range has space on the disk, so that it can be written through the mapping.
     pub(super) fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
         self.in_place && self.holds(offset, bytes)
     }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Refusal;
+use super::StoreRefusal;
 
 const HEADER_BYTES: usize = 4096;
 /// The first bytes of every store.
@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 8] = *b"phaselnk";
 /// The first version, and the one that new files have.
 const VERSIONS: [Version; 2] =
     [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
-/// Beginnings of the device are multiples of it, so that it can be mapped by such pages.
+/// Unit of the device's offset in the file, so that it can be mapped by such pages.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// The checksum covers everything before it.
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
@@ -46,6 +46,7 @@ impl Version {
 pub struct Geometry {
     /// More than zero, and a multiple of `block_bytes`.
     pub capacity_bytes: u64,
+    /// Logical block in bytes.
     pub block_bytes: u32,
 }
 
@@ -65,25 +66,32 @@ impl Geometry {
         page
     }
 
-    fn decode(page: &[u8; HEADER_BYTES]) -> Result<(Geometry, Version), Refusal> {
+    fn decode(page: &[u8; HEADER_BYTES]) -> Result<(Geometry, Version), StoreRefusal> {
         let word = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         if page[..8] != MAGIC {
-            return Err(Refusal::new("this is no store of phaselink", "a store, or a path where there is no file yet"));
+            return Err(StoreRefusal::new(
+                "this is no store of phaselink",
+                "a store, or a path where there is no file yet",
+            ));
         }
         let Some(version) = VERSIONS.into_iter().find(|version| version.number == word(8)) else {
             let allowed = VERSIONS.map(|version| version.number.to_string()).join(" or ");
-            return Err(Refusal::new(format!("the store has version {}", word(8)), format!("version {allowed}")));
+            return Err(StoreRefusal::new(format!("the store has version {}", word(8)), format!("version {allowed}")));
         };
         if word(CHECKSUM_AT) != crc32fast::hash(&page[..CHECKSUM_AT]) {
-            return Err(Refusal::new("the header is damaged: its checksum is wrong", "the store as it was written"));
+            return Err(StoreRefusal::new(
+                "the header is damaged: its checksum is wrong",
+                "the store as it was written",
+            ));
         }
         let capacity_bytes = u64::from(word(16)) | u64::from(word(20)) << 32;
         Ok((Geometry { capacity_bytes, block_bytes: word(12) }, version))
     }
 }
 
-/// See that `file` is a store of this geometry, or make it one if it is empty. Where the first byte of the device is.
-pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, Refusal> {
+/// Checks that `file` is a store of this geometry, or makes it one if it is empty. Returns the offset of the device's first
+/// byte.
+pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, StoreRefusal> {
     let length = file.metadata()?.len();
     if length == 0 {
         let [.., newest] = VERSIONS;
@@ -97,19 +105,19 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, Re
     }
     let (found, version) = Geometry::decode(&page)?;
     if found != geometry {
-        return Err(Refusal::new(format!("the store holds {}", words(found)), words(geometry)));
+        return Err(StoreRefusal::new(format!("the store holds {}", words(found)), words(geometry)));
     }
     match length {
         _ if length == version.file_bytes(geometry) => Ok(version.data_start),
         _ if length == HEADER_BYTES as u64 => complete(file, geometry, version),
         _ => {
             let found = format!("the file has {length} bytes: something is missing, or too much");
-            Err(Refusal::new(found, format!("{} bytes", version.file_bytes(geometry))))
+            Err(StoreRefusal::new(found, format!("{} bytes", version.file_bytes(geometry))))
         }
     }
 }
 
-fn complete(file: &File, geometry: Geometry, version: Version) -> Result<u64, Refusal> {
+fn complete(file: &File, geometry: Geometry, version: Version) -> Result<u64, StoreRefusal> {
     file.set_len(version.file_bytes(geometry))?;
     file.sync_all()?;
     Ok(version.data_start)

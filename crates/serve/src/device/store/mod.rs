@@ -32,16 +32,16 @@ use holes::Holes;
 
 pub use header::{Geometry, MAGIC};
 
-/// The bytes of a device.
+/// Bytes of a served device.
 #[derive(Debug)]
 pub struct Store {
     geometry: Geometry,
-    /// The bytes themselves.
+    /// Mapping of the bytes.
     map: MmapRaw,
     backing: Backing,
 }
 
-/// What is behind the mapping.
+/// Memory or file behind the mapping.
 #[derive(Debug)]
 enum Backing {
     Memory,
@@ -51,26 +51,28 @@ enum Backing {
 #[derive(Debug)]
 struct FileBacking {
     file: File,
-    /// Where the device begins in the file.
+    /// Offset of the device in the file.
     data_start: u64,
     allocation: Allocation,
-    /// Held for writing while space is given back, so that nobody finds a page of the mapping gone: with the disk full,
-    /// that would end the process.
+    /// Lock that is held for writing while space is given back, so that no thread finds a page of the mapping gone: with the
+    /// disk full, that would end the process.
     holes: Holes,
-    /// Set once the disk has refused to take what was written: the kernel reports that only once, and forgets the
-    /// bytes, so that no later flush may claim to have saved them.
+    /// True once the disk has refused written bytes: the kernel reports that only once, and forgets the bytes, so that no later
+    /// flush may claim to have saved them.
     lost: AtomicBool,
 }
 
-/// What words of a store are lent for.
+/// Purpose for which words of a store are lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum StoreAccess {
+    /// Copy out of the store.
     Read,
+    /// Copy into the store.
     Write,
 }
 
 impl Store {
-    /// A store of zeros that ends with the process.
+    /// Makes a store of zeros that ends with the process.
     ///
     /// # Errors
     /// If there are not enough addresses for it.
@@ -86,7 +88,7 @@ impl Store {
         Ok(Store { geometry, map: map.into(), backing: Backing::Memory })
     }
 
-    /// The store in the file at `path`, which is made if it is missing or empty.
+    /// Opens the store in the file at `path`, which is made if it is missing or empty.
     ///
     /// # Errors
     /// What keeps the file from being this store: another server has it, it is something else, it is damaged, or the
@@ -95,17 +97,17 @@ impl Store {
         open(path, geometry).map_err(|refusal| refusal.at(path))
     }
 
-    /// Size and block of the device.
+    /// Returns size and block of the device.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Whether the bytes end with the process, so that flushing them is nothing.
+    /// Returns true if the bytes end with the process, so that a flush does nothing.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.backing, Backing::Memory)
     }
 
-    /// Copy the bytes from `offset` on.
+    /// Copies the bytes from `offset` on.
     ///
     /// # Errors
     /// If the disk does not give them.
@@ -128,7 +130,7 @@ impl Store {
         Ok(())
     }
 
-    /// The words from `offset` on themselves, if they are always in memory; others may change them meanwhile.
+    /// Returns the words from `offset` on themselves, if they are always in memory; others may change them meanwhile.
     ///
     /// # Panics
     /// Also if they do not begin and end with a word.
@@ -141,11 +143,17 @@ impl Store {
         }
     }
 
-    /// Let `copy` have the words from `offset` on, to read or to write them, if they are in memory just now: what a file
-    /// has no room for yet, and what does not begin and end with a word, has to be [read](Store::read) and
+    /// Lends the words from `offset` on to `copy`, to read or to write them, if they are in memory just now. Bytes for which a
+    /// file has no room yet, and ranges that do not begin and end with a word, must be [read](Store::read) and
     /// [written](Store::write).
     #[inline]
-    pub fn lend<T>(&self, offset: u64, bytes: u32, access: Access, copy: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
+    pub fn lend<T>(
+        &self,
+        offset: u64,
+        bytes: u32,
+        access: StoreAccess,
+        copy: impl FnOnce(&[AtomicU64]) -> T,
+    ) -> Option<T> {
         self.check(offset, bytes.into());
         if !(offset | u64::from(bytes)).is_multiple_of(8) {
             return None;
@@ -153,13 +161,13 @@ impl Store {
         let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes))) };
         let _guard = backing.holes.copying();
         let is_there = match access {
-            Access::Read => backing.allocation.holds(offset, bytes.into()),
-            Access::Write => backing.allocation.can_overwrite(offset, bytes.into()),
+            StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
+            StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
         };
         is_there.then(|| copy(self.slice(offset, bytes)))
     }
 
-    /// Words of the mapping.
+    /// Returns words of the mapping.
     #[inline]
     fn slice(&self, offset: u64, bytes: u32) -> &[AtomicU64] {
         assert!((offset | u64::from(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
@@ -169,7 +177,7 @@ impl Store {
         unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }
     }
 
-    /// Begin to fetch bytes ahead of a read. A hint.
+    /// Begins to load bytes into the cache ahead of a read.
     #[inline]
     pub fn prefetch(&self, offset: u64, bytes: u32) {
         self.check(offset, bytes.into());
@@ -179,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Let the bytes from `offset` on be `from`.
+    /// Writes `from` to the bytes from `offset` on.
     ///
     /// # Errors
     /// If the disk does not take them, because it is full, say.
@@ -201,8 +209,8 @@ impl Store {
         Ok(())
     }
 
-    /// Let `bytes` bytes from `offset` on be zeros. `keep_space` keeps the space on the disk, so that later writes
-    /// cannot find it full; without it, the space is given back where whole pages allow.
+    /// Writes zeros to `bytes` bytes from `offset` on. `keep_space` keeps the space on the disk, so that later writes cannot
+    /// find it full; without it, the space is given back where whole pages allow.
     ///
     /// # Errors
     /// As [`Store::write`].
@@ -215,7 +223,7 @@ impl Store {
         }
     }
 
-    /// Everything written so far reaches the disk.
+    /// Flushes every write so far to the disk.
     ///
     /// # Errors
     /// If it does not; from then on this fails for good, as nobody knows what is missing.
@@ -224,7 +232,7 @@ impl Store {
         backing.committed(backing.file.sync_data())
     }
 
-    /// The bytes of one write reach the disk.
+    /// Flushes the bytes of one range to the disk.
     ///
     /// # Errors
     /// As [`Store::flush`].
@@ -281,7 +289,7 @@ impl Store {
         }
     }
 
-    /// Give whole pages of memory back, and clear the rest.
+    /// Gives whole pages of memory back, and clears the rest.
     fn forget(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let end = offset + bytes;
         let (first, last) = (offset.next_multiple_of(PAGE_BYTES).min(end), end / PAGE_BYTES * PAGE_BYTES);
@@ -302,12 +310,12 @@ impl Store {
     }
 }
 
-/// Looks at a lock that is taken, and the pause between two.
+/// Attempts to take a lock that is held, and the pause between two.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A store in memory may use large pages up to here. Beyond, a drive of which little is written would take much more
-/// memory than it holds.
+/// Largest store in memory that may use large pages. Beyond, a drive of which little is written would take much more memory
+/// than it holds.
 const LARGE_PAGES_BYTES_MAX: u64 = 1 << 30;
 
 #[cfg(target_arch = "x86_64")]
@@ -325,7 +333,7 @@ fn prefetch(_byte: *const u8) {}
 const PAGE_BYTES: u64 = 4096;
 
 impl FileBacking {
-    /// What a flush that has ended so is worth: nothing, once one has failed.
+    /// Returns the result of a flush: a failure for good, once one has failed.
     fn committed(&self, flushed: io::Result<()>) -> io::Result<()> {
         if flushed.is_err() {
             self.lost.store(true, Ordering::Relaxed);
@@ -337,16 +345,16 @@ impl FileBacking {
     }
 }
 
-/// Why a file is not the store that was asked for: what was found, and what is allowed.
+/// Reason why a file is not the store that was asked for: what was found, and what is allowed.
 #[derive(Debug)]
-struct Refusal {
+struct StoreRefusal {
     found: String,
     allowed: String,
 }
 
-impl Refusal {
-    fn new(found: impl Into<String>, allowed: impl Into<String>) -> Refusal {
-        Refusal { found: found.into(), allowed: allowed.into() }
+impl StoreRefusal {
+    fn new(found: impl Into<String>, allowed: impl Into<String>) -> StoreRefusal {
+        StoreRefusal { found: found.into(), allowed: allowed.into() }
     }
 
     fn at(self, path: &Path) -> Problem {
@@ -354,13 +362,13 @@ impl Refusal {
     }
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
-        Refusal::new(format!("the store cannot be opened: {error}"), "")
+impl From<io::Error> for StoreRefusal {
+    fn from(error: io::Error) -> StoreRefusal {
+        StoreRefusal::new(format!("the store cannot be opened: {error}"), "")
     }
 }
 
-fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
+fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     // A file beyond the process's limit (RLIMIT_FSIZE) is to be an error, and not the end of the process.
     // SAFETY: no handler is installed, so that none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -368,7 +376,7 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&file)?;
     let was_empty = file.metadata()?.len() == 0;
-    let opened = file.try_clone().map_err(Refusal::from).and_then(|file| open_locked(file, geometry));
+    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(file, geometry));
     if opened.is_err() && was_empty {
         // What is half made would be in the way of the next attempt. Where that cannot be helped, it can be completed.
         let _ = if is_new { std::fs::remove_file(path) } else { file.set_len(0) };
@@ -376,7 +384,7 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     opened
 }
 
-fn open_locked(file: File, geometry: Geometry) -> Result<Store, Refusal> {
+fn open_locked(file: File, geometry: Geometry) -> Result<Store, StoreRefusal> {
     let data_start = header::check_or_create(&file, geometry)?;
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
@@ -390,9 +398,9 @@ fn open_locked(file: File, geometry: Geometry) -> Result<Store, Refusal> {
     Ok(Store { geometry, map, backing: Backing::File(Box::new(backing)) })
 }
 
-/// The lock goes with the open file, so that it ends with the process, however that ends. A process that is just being
-/// started has the descriptors of the one that starts it for a moment, so that a lock may be a moment late to end.
-fn lock(file: &File) -> Result<(), Refusal> {
+/// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is
+/// just being started has the descriptors of its parent for a moment, so that a lock may be a moment late to end.
+fn lock(file: &File) -> Result<(), StoreRefusal> {
     for _ in 0..LOCK_ATTEMPTS {
         match file.try_lock() {
             Ok(()) => return Ok(()),
@@ -400,5 +408,5 @@ fn lock(file: &File) -> Result<(), Refusal> {
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
-    Err(Refusal::new("another server has this store", "one server a store"))
+    Err(StoreRefusal::new("another server has this store", "one server a store"))
 }

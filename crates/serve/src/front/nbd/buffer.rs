@@ -5,7 +5,7 @@ use std::io;
 /// Capacity that a buffer keeps: more is given back once it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// A queue of bytes that lie together. Its memory is cleared once, when it is made, and not for every use.
+/// Queue of bytes that lie together. Its memory is cleared once, when it is made, and not for every use.
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
@@ -14,23 +14,23 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer with room for `bytes`.
+    /// Makes a buffer with room for `bytes`.
     pub fn with_room(bytes: usize) -> Buffer {
         Buffer { bytes: vec![0; bytes], start: 0, end: 0 }
     }
 
-    /// What has come and not left.
+    /// Returns the bytes that have come and not left.
     #[inline]
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Whether nothing is left.
+    /// Returns true if the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// The first `bytes` bytes leave.
+    /// Removes the first `bytes` bytes.
     ///
     /// # Panics
     /// If there are fewer.
@@ -46,7 +46,7 @@ impl Buffer {
         }
     }
 
-    /// All free room, at least `bytes`, for a reader to fill; [`Buffer::filled`] says how far it got.
+    /// Returns all free room, at least `bytes`, for a reader to fill; [`Buffer::filled`] says how far it got.
     ///
     /// # Errors
     /// If there is no memory for it: a message may be long, and whoever has sent it is not worth the others.
@@ -62,14 +62,14 @@ impl Buffer {
         Ok(&mut self.bytes[self.end..])
     }
 
-    /// The first `bytes` bytes of the room have been filled.
+    /// Adds the first `bytes` bytes of the room, which a reader has filled.
     #[inline]
     pub fn filled(&mut self, bytes: usize) {
         assert!(bytes <= self.bytes.len() - self.end, "more bytes than there was room for");
         self.end += bytes;
     }
 
-    /// Add a few bytes.
+    /// Adds a few bytes.
     ///
     /// # Panics
     /// If there is not even memory for these.

@@ -11,24 +11,27 @@ use super::socket::Stream;
 use super::uri::Uri;
 use super::wire::{self, Parsed, Request, command, handshake, option, reply};
 
-/// A connection to an export.
+/// Client's connection to an export.
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
     input: Buffer,
     output: Buffer,
+    /// Size of the export in bytes.
     pub capacity_bytes: u64,
 }
 
-/// An answer: the request's cookie, and the server's error, zero if there is none.
+/// Reply: the request's cookie, and the server's error, zero if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReplyHead {
+    /// Cookie of the request.
     pub cookie: u64,
+    /// Error of the server; zero if there is none.
     pub error: u32,
 }
 
 impl Client {
-    /// Connect to the export that `uri` names.
+    /// Connects to the export that `uri` names.
     ///
     /// # Errors
     /// If nobody is there, or does not speak NBD, or has no such export.
@@ -44,7 +47,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Choose the export.
+    /// Negotiates the export.
     fn go(&mut self, name: &str) -> io::Result<()> {
         let mut data = Vec::from((name.len() as u32).to_be_bytes());
         data.extend(name.as_bytes());
@@ -75,13 +78,13 @@ impl Client {
         }
     }
 
-    /// Ask for something; it goes with the next [`send`](Client::send).
+    /// Prepares a request, which goes with the next [`send`](Client::send).
     pub fn ask(&mut self, request: &Request, data: &[u8]) {
         self.output.push(&request.encode());
         self.output.push(data);
     }
 
-    /// Send everything that has been asked for. Answers that come meanwhile are kept.
+    /// Sends every prepared request. Replies that come meanwhile are kept.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -99,7 +102,7 @@ impl Client {
         Ok(())
     }
 
-    /// Take in what has come; false if nothing has.
+    /// Reads what has come; returns false if nothing has.
     ///
     /// # Errors
     /// If the connection breaks or ends.
@@ -114,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Sleep until something comes, or for as long as given.
+    /// Sleeps until something comes, or for as long as given.
     ///
     /// # Errors
     /// If the system cannot.
@@ -122,21 +125,21 @@ impl Client {
         self.wait(PollFlags::IN, timeout)
     }
 
-    /// The next answer that is whole, its data passed over; `bytes_of` says how many bytes the answer to a cookie has.
+    /// Returns the next whole reply, without its data; `bytes_of` says how many bytes the reply to a cookie has.
     ///
     /// # Errors
     /// If what has come is no answer.
-    pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<Answer>> {
+    pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<ReplyHead>> {
         let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
         self.input.consume(wire::SIMPLE_REPLY_BYTES + bytes);
         Ok(Some(answer))
     }
 
-    /// The same with its data.
+    /// Returns the next whole reply with its data; `bytes_of` says how many bytes the reply to a cookie has.
     ///
     /// # Errors
     /// As [`Client::answer`].
-    pub fn answer_with_data(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Vec<u8>, Answer)>> {
+    pub fn answer_with_data(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Vec<u8>, ReplyHead)>> {
         let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
         self.input.consume(wire::SIMPLE_REPLY_BYTES);
         let data = self.input.data()[..bytes].to_vec();
@@ -144,20 +147,20 @@ impl Client {
         Ok(Some((data, answer)))
     }
 
-    /// The next answer and the length of its data, if all of it has come.
-    fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Answer, usize)>> {
+    /// Returns the next reply and the length of its data, if all of it has come.
+    fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(ReplyHead, usize)>> {
         let data = self.input.data();
         match wire::parse_simple_reply(data) {
             Parsed::Needs(_) => Ok(None),
             Parsed::Broken(found) => Err(io::Error::other(found)),
             Parsed::Whole((cookie, error), head_bytes) => {
                 let bytes = if error == 0 { bytes_of(cookie) } else { 0 };
-                Ok((data.len() >= head_bytes + bytes).then_some((Answer { cookie, error }, bytes)))
+                Ok((data.len() >= head_bytes + bytes).then_some((ReplyHead { cookie, error }, bytes)))
             }
         }
     }
 
-    /// Part from the server.
+    /// Disconnects from the server.
     ///
     /// # Errors
     /// If the connection is broken already.
@@ -167,7 +170,7 @@ impl Client {
         self.send()
     }
 
-    /// The next message of the handshake.
+    /// Waits for the next message of the handshake.
     fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> io::Result<T> {
         loop {
             match parse(self.input.data()) {

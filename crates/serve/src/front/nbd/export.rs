@@ -4,33 +4,41 @@ use super::wire::{self, Request, Status, command, flag};
 use crate::device::history::Asked;
 use crate::device::store::Geometry;
 
-/// A device under a name.
+/// Device under a name.
 #[derive(Clone, Debug)]
 pub struct Export {
+    /// Name by which clients ask for it.
     pub name: String,
+    /// Size and block.
     pub geometry: Geometry,
-    /// Whether structured replies are offered. They say what part of a read an error concerns; common clients receive
-    /// a simple reply with fewer calls.
+    /// True if structured replies are offered. They say which part of a read failed; common clients receive a simple reply with
+    /// fewer calls.
     pub structured_replies: bool,
 }
 
-/// A request that the export takes.
+/// Command that the export accepts.
+#[allow(missing_docs, reason = "the variants explain their fields")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Read.
     Read,
+    /// Write; durable if it must be on the disk when it completes.
     Write { durable: bool },
+    /// Flush of all completed writes.
     Flush,
+    /// Discard; durable as a write.
     Trim { durable: bool },
+    /// Write of zeros, which may have to keep its space on the disk; durable as a write.
     Zero { keep_space: bool, durable: bool },
 }
 
 impl Export {
-    /// Whether clients that ask for `name` get this one; the empty name is the default export.
+    /// Returns true if clients that ask for `name` get this export; the empty name is the default export.
     pub fn answers_to(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name.as_bytes()
     }
 
-    /// What a request asks for.
+    /// Checks a request, and returns its command.
     ///
     /// # Errors
     /// The status to answer with.
@@ -75,20 +83,20 @@ impl Export {
     }
 }
 
-/// Data that follows a request, whether it is accepted or not.
+/// Returns the length of the data that follows a request, accepted or not.
 #[inline]
 pub fn payload_bytes(request: &Request) -> usize {
     if request.command == command::WRITE { request.length as usize } else { 0 }
 }
 
 impl Command {
-    /// Data that follows a request of `bytes`.
+    /// Returns the length of the data that follows a request of `bytes`.
     #[inline]
     pub fn payload_bytes(self, bytes: u32) -> usize {
         if matches!(self, Command::Write { .. }) { bytes as usize } else { 0 }
     }
 
-    /// Whether it is to be on the disk when it is answered.
+    /// Returns true if the command must be durable when it completes.
     pub fn is_durable(self) -> bool {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
@@ -96,7 +104,7 @@ impl Command {
         }
     }
 
-    /// What it is in a history, if it is anything there.
+    /// Returns the kind of change that a history knows, if it is one.
     pub fn asked(self) -> Option<Asked> {
         match self {
             Command::Read => None,
@@ -107,7 +115,7 @@ impl Command {
         }
     }
 
-    /// fio's word for it, in traces.
+    /// Returns fio's word for the command, in traces.
     pub fn action(self) -> &'static str {
         match self {
             Command::Read => "read",
@@ -125,7 +133,7 @@ mod tests {
 
     const CAPACITY_BYTES: u64 = 1536;
 
-    /// What NBD's protocol document allows, by its numbers.
+    /// Returns true if NBD's protocol document allows a request.
     fn is_allowed(request: &Request) -> bool {
         let Request { flags, command, offset, length, .. } = *request;
         let flags_of: [Option<u16>; 7] = [Some(0b101), Some(0b001), None, Some(0b001), Some(0b001), None, Some(0b011)];

@@ -5,7 +5,7 @@
 use super::export::Export;
 use super::wire::{self, OptionHeader, Parsed, handshake, info, option, reply, transmission};
 
-/// How far the handshake has come.
+/// Progress of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     ClientFlags,
@@ -27,14 +27,15 @@ pub struct Handshake {
     refusal: Option<&'static str>,
 }
 
-/// What comes after the bytes so far.
+/// Result of the bytes so far.
+#[allow(missing_docs, reason = "the variants explain their fields")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes.
     More,
     /// Requests, answered with structured replies or simple ones.
     Transmission { structured: bool },
-    /// Nothing: the client has left, or has broken the protocol as told.
+    /// The connection ends: the client has left, or has broken the protocol.
     Closed(Option<&'static str>),
 }
 
@@ -45,7 +46,7 @@ impl Handshake {
         Handshake { state: State::ClientFlags, no_zeroes: false, structured: false, refusal: None }
     }
 
-    /// Whoever asks for an export is told why there is none for it.
+    /// Refuses every export with a reason.
     pub fn refuse(&mut self, reason: &'static str) {
         self.refusal = Some(reason);
     }
@@ -62,7 +63,7 @@ impl Handshake {
         }
     }
 
-    /// One message; zero bytes of it used mean that it is not whole.
+    /// Reads one message; returns zero used bytes if it is not whole.
     fn step(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
         match self.state {
             State::ClientFlags => self.client_flags(input),

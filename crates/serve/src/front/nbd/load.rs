@@ -1,4 +1,4 @@
-//! Loading an NBD server: a thread's connection to it.
+//! Client's end of NBD for benchmarks: the connection of one thread.
 
 use std::io;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use phaselink_core::workload::Limits;
 use super::client::Client;
 use super::uri::Uri;
 use super::wire::{Request, command};
-use crate::bench::{Connection, Load, Measured, Target};
-use crate::front::Parsed;
-use crate::model::wall::Clock;
+use crate::bench::target::{Load, LoadConnection, Measurement, Target};
+use crate::clock::Clock;
+use crate::front::kind::ParsedTarget;
 
-/// Shorter waits are spent looking, as sleeping takes longer.
+/// Shorter waits are spent spinning, as a sleep takes longer.
 const SLEEP_MIN: Span = Span::from_us(60);
 
-/// Read an address.
-pub(super) fn parse(text: &str) -> Option<Parsed> {
+/// Reads an address; returns nothing if it is not one of NBD.
+pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 
 impl Target for Uri {
-    /// NBD has no queues, so that only the size of a request limits how many there are.
+    /// Returns limits without queues, which NBD does not have: the size of requests alone limits their number.
     fn limits(&self) -> io::Result<Limits> {
         let client = Client::connect(self)?;
         let capacity_bytes = client.capacity_bytes;
@@ -32,26 +32,26 @@ impl Target for Uri {
         Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
     }
 
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {
-        load.measure(|_| Line::connect(self))
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+        load.measure(|_| LoadSession::connect(self))
     }
 }
 
-/// A connection; a request's slot is its cookie.
-pub(super) struct Line {
+/// Connection of one thread; the slot of a request is its cookie.
+pub(super) struct LoadSession {
     client: Client,
-    /// By slot: bytes of data in the answer. Slots of writes, and those never used, have none.
+    /// Bytes of data in the reply, by slot. Slots of writes, and unused ones, have none.
     answer_bytes: Vec<usize>,
 }
 
-impl Line {
-    pub(super) fn connect(uri: &Uri) -> io::Result<Line> {
-        Ok(Line { client: Client::connect(uri)?, answer_bytes: Vec::new() })
+impl LoadSession {
+    pub(super) fn connect(uri: &Uri) -> io::Result<LoadSession> {
+        Ok(LoadSession { client: Client::connect(uri)?, answer_bytes: Vec::new() })
     }
 }
 
-impl Connection for Line {
-    fn ask(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
+impl LoadConnection for LoadSession {
+    fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let Io { op, offset, bytes } = io;
         if slot >= self.answer_bytes.len() {
             self.answer_bytes.resize(slot + 1, 0);

@@ -15,15 +15,15 @@ use crate::device::store::Store;
 /// Room for what comes in one piece: a batch of small requests, or a share of a large write.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// A connection.
+/// Protocol state of a connection.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
-    /// Bytes that have come; the socket's reader fills them.
+    /// Bytes that have come, from the socket's reader.
     pub input: Buffer,
-    /// Bytes to send; the socket's writer empties them.
+    /// Bytes to send, for the socket's writer.
     pub output: Buffer,
-    /// What the input must hold before there is anything to do.
+    /// Number of bytes that the input must hold before there is anything to do.
     needs: usize,
 }
 
@@ -34,17 +34,21 @@ enum Phase {
     Closed,
 }
 
-/// What the client wants next. The data of a write is the first bytes of the input, and the caller takes them from there.
+/// Accepted request of a client. The data of a write is the first bytes of the input, and the caller takes them from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AcceptedRequest {
+    /// Command.
     pub command: Command,
+    /// Cookie, which the reply repeats.
     pub cookie: u64,
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-impl Wanted {
-    /// What it is to a memory, if it moves data or zeros there.
+impl AcceptedRequest {
+    /// Returns operation, place and size, if the request moves data or zeros.
     pub fn io(&self) -> Option<Io> {
         let op = match self.command {
             Command::Read => Op::Read,
@@ -54,16 +58,22 @@ impl Wanted {
         Some(Io { op, offset: self.offset, bytes: self.bytes })
     }
 
-    /// As much of it as reaches the store in a effect, with as much of its data; none if that is nothing.
-    pub fn torn<'a>(&self, effect: FaultEffect, data: &'a [u8], block_bytes: u32) -> Option<(Wanted, &'a [u8])> {
+    /// Returns the part of a request that the effect of a fault lets reach the store, with its data; nothing if that part is
+    /// empty.
+    pub fn torn<'a>(
+        &self,
+        effect: FaultEffect,
+        data: &'a [u8],
+        block_bytes: u32,
+    ) -> Option<(AcceptedRequest, &'a [u8])> {
         let bytes = effect.kept_bytes(self.bytes, block_bytes);
         let data = &data[..data.len().min(bytes as usize)];
-        (bytes > 0).then_some((Wanted { bytes, ..*self }, data))
+        (bytes > 0).then_some((AcceptedRequest { bytes, ..*self }, data))
     }
 }
 
 impl Session {
-    /// A new connection, its greeting ready to be sent.
+    /// Begins a connection, whose greeting is ready to be sent.
     pub fn begin() -> Session {
         let mut greeting = Vec::new();
         let phase = Phase::Handshake(Handshake::begin(&mut greeting));
@@ -72,7 +82,7 @@ impl Session {
         Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
     }
 
-    /// A new connection whose client is told why it cannot be served.
+    /// Begins a connection whose client is told why it is refused.
     pub fn refusing(reason: &'static str) -> Session {
         let mut session = Session::begin();
         if let Phase::Handshake(handshake) = &mut session.phase {
@@ -81,22 +91,22 @@ impl Session {
         session
     }
 
-    /// Whether the client has not chosen its export yet.
+    /// Returns true if the client has not chosen its export yet.
     pub fn is_shaking_hands(&self) -> bool {
         matches!(self.phase, Phase::Handshake(_))
     }
 
-    /// Whether the connection is to be closed, once the output is sent.
+    /// Returns true if the connection is to be closed once the output has been sent.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Nothing more will come.
+    /// Closes the session: no more requests come.
     pub fn close(&mut self) {
         self.phase = Phase::Closed;
     }
 
-    /// Where the socket's reader puts bytes: enough for what is needed next.
+    /// Returns room for the socket's reader: enough for what is needed next.
     ///
     /// # Errors
     /// If there is no memory for that.
@@ -105,9 +115,9 @@ impl Session {
         self.input.room(missing.max(1))
     }
 
-    /// The next request that is whole and acceptable; what is not acceptable is answered here, and counted.
+    /// Returns the next whole and acceptable request. Requests that are not acceptable are answered here, and counted.
     #[inline]
-    pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<Wanted> {
+    pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<AcceptedRequest> {
         loop {
             match &mut self.phase {
                 Phase::Closed => return None,
@@ -117,7 +127,7 @@ impl Session {
                     match export.accept(&request) {
                         Ok(command) => {
                             let Request { cookie, offset, length, .. } = request;
-                            return Some(Wanted { command, cookie, offset, bytes: length });
+                            return Some(AcceptedRequest { command, cookie, offset, bytes: length });
                         }
                         Err(status) => {
                             *errors += 1;
@@ -130,7 +140,7 @@ impl Session {
         }
     }
 
-    /// Go on with the handshake; none if it needs more bytes.
+    /// Advances the handshake; returns nothing if it needs more bytes.
     fn shake_hands(&mut self, export: &Export) -> Option<()> {
         let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
         let mut output = Vec::new();
@@ -147,7 +157,7 @@ impl Session {
         Some(())
     }
 
-    /// The next request whose data is there too, its head taken from the input.
+    /// Takes the head of the next request whose data is there too.
     #[inline]
     fn take_request(&mut self) -> Option<Request> {
         let data = self.input.data();
@@ -176,7 +186,7 @@ impl Session {
         Some(request)
     }
 
-    /// Answer a request without data.
+    /// Writes the reply to a request, without data.
     pub fn answer(&mut self, cookie: u64, status: Status) {
         if matches!(self.phase, Phase::Transmission { structured: true }) && status != Status::Ok {
             self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
@@ -186,7 +196,7 @@ impl Session {
         self.output.push(&wire::simple_reply(cookie, status));
     }
 
-    /// Answer a read with the bytes of `store`; false if it does not give them.
+    /// Writes the reply to a read, with bytes of `store`; returns false if the store does not give them.
     #[inline]
     pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
         let structured = matches!(self.phase, Phase::Transmission { structured: true });
@@ -212,9 +222,8 @@ impl Session {
     }
 }
 
-/// Do to the store what a request other than a read asks for; `data` is a write's. What is to be durable is so when
-/// this returns.
-pub fn apply(wanted: &Wanted, data: &[u8], store: &Store) -> Status {
+/// Executes a request other than a read; `data` is that of a write. A durable request is durable when this returns.
+pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     let done = change(wanted, data, store).and_then(|()| match wanted.command {
         Command::Flush => store.flush(),
         command if command.is_durable() => store.flush_range(wanted.offset, wanted.bytes.into()),
@@ -223,9 +232,9 @@ pub fn apply(wanted: &Wanted, data: &[u8], store: &Store) -> Status {
     status(done)
 }
 
-/// The same without waiting for the disk.
-pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> io::Result<()> {
-    let Wanted { command, offset, bytes, .. } = *wanted;
+/// Executes a request other than a read, without waiting for the disk.
+pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Result<()> {
+    let AcceptedRequest { command, offset, bytes, .. } = *wanted;
     match command {
         Command::Read | Command::Flush => Ok(()),
         Command::Write { .. } => store.write(offset, data),
@@ -235,7 +244,7 @@ pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> io::Result<()> {
     }
 }
 
-/// What the client is told.
+/// Returns the status for the result of the store.
 pub fn status(done: io::Result<()>) -> Status {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match done {

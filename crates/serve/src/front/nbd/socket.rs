@@ -17,65 +17,67 @@ use crate::front::socket::bind_unix;
 /// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
 const SOCKET_BUFFER_BYTES: usize = 1 << 20;
 
-/// A connection.
+/// Connection over a Unix socket or TCP.
 #[derive(Debug)]
 pub enum Stream {
+    /// Unix socket.
     Unix(UnixStream),
+    /// TCP on this machine.
     Tcp(TcpStream),
 }
 
-/// A socket that waits for connections. A Unix socket's name goes when this does.
+/// Listening socket. The name of a Unix socket goes when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
+    socket: ListeningSocket,
     uri: Uri,
 }
 
 #[derive(Debug)]
-enum Socket {
+enum ListeningSocket {
     Unix(UnixListener, PathBuf),
     Tcp(TcpListener),
 }
 
 impl Listener {
-    /// Wait for connections at the place that `uri` names.
+    /// Binds the place that `uri` names.
     ///
     /// # Errors
     /// If that place is taken or not allowed.
     pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
         let socket = match &uri.place {
-            Address::Unix(path) => bind_unix(path).map(|socket| Socket::Unix(socket, path.clone())),
-            Address::Tcp(address) => TcpListener::bind(address).map(Socket::Tcp),
+            Address::Unix(path) => bind_unix(path).map(|socket| ListeningSocket::Unix(socket, path.clone())),
+            Address::Tcp(address) => TcpListener::bind(address).map(ListeningSocket::Tcp),
         };
         let bound = socket.and_then(|socket| {
             match &socket {
-                Socket::Unix(listener, _) => listener.set_nonblocking(true)?,
-                Socket::Tcp(listener) => listener.set_nonblocking(true)?,
+                ListeningSocket::Unix(listener, _) => listener.set_nonblocking(true)?,
+                ListeningSocket::Tcp(listener) => listener.set_nonblocking(true)?,
             }
             Ok(Listener { socket, uri: uri.clone() })
         });
         bound.map_err(|error| Problem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
     }
 
-    /// Where it is, with the port that the system has chosen if it was left to it.
+    /// Returns the address, with the port that the system has chosen if it was left to it.
     pub fn uri(&self) -> Uri {
         match &self.socket {
-            Socket::Tcp(listener) => match listener.local_addr() {
+            ListeningSocket::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => Uri { place: Address::Tcp(address), ..self.uri.clone() },
                 Err(_) => self.uri.clone(),
             },
-            Socket::Unix(..) => self.uri.clone(),
+            ListeningSocket::Unix(..) => self.uri.clone(),
         }
     }
 
-    /// The next connection, if one is waiting.
+    /// Returns the next connection, if one is waiting.
     ///
     /// # Errors
     /// Those of the system; none of them is the listener's end.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
-            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Socket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+            ListeningSocket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            ListeningSocket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
         };
         match accepted {
             Ok(stream) => stream.prepared().map(Some),
@@ -87,7 +89,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix(_, path) = &self.socket {
+        if let ListeningSocket::Unix(_, path) = &self.socket {
             // A name that somebody has removed already is as good as removed.
             let _ = fs::remove_file(path);
         }
@@ -97,14 +99,14 @@ impl Drop for Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
-            Socket::Unix(listener, _) => listener.as_fd(),
-            Socket::Tcp(listener) => listener.as_fd(),
+            ListeningSocket::Unix(listener, _) => listener.as_fd(),
+            ListeningSocket::Tcp(listener) => listener.as_fd(),
         }
     }
 }
 
 impl Stream {
-    /// Send what is to be sent; false if the other side has no room for all of it now.
+    /// Sends the output; returns false if the other end has no room for all of it now.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -118,7 +120,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Connect to a server.
+    /// Connects to a server.
     ///
     /// # Errors
     /// If there is none.
@@ -144,7 +146,7 @@ impl Stream {
         Ok(self)
     }
 
-    /// Read what has come: none if nothing has, zero bytes at the end.
+    /// Reads what has come: nothing if there is nothing, zero bytes at the end.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -155,7 +157,7 @@ impl Stream {
         })
     }
 
-    /// Send as much as there is room for; none if there is no room.
+    /// Sends as much as there is room for; nothing if there is no room.
     ///
     /// # Errors
     /// As [`Stream::read`].
@@ -168,8 +170,8 @@ impl Stream {
 }
 
 impl Stream {
-    /// Memory that the system holds for bytes that have been sent and not read. Of TCP it is not known: what the other
-    /// end's system has, its program need not have read.
+    /// Returns how much memory the system holds for bytes that have been sent and not read. Of TCP it is not known: what the
+    /// other end's system has, its program need not have read.
     pub fn unread_bytes(&self) -> usize {
         let Stream::Unix(stream) = self else { return 0 };
         let mut bytes: libc::c_int = 0;

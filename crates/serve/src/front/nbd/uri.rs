@@ -9,22 +9,26 @@ use phaselink_core::problem::Problem;
 /// The port that IANA has given NBD.
 const PORT: u16 = 10809;
 
-/// Where a server is.
+/// Place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// Path of a Unix socket.
     Unix(PathBuf),
+    /// Loopback address.
     Tcp(SocketAddr),
 }
 
 /// A server and one of its exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
+    /// Place of the server.
     pub place: Address,
+    /// Name of the export.
     pub export: String,
 }
 
 impl Uri {
-    /// Read an address.
+    /// Reads an address.
     ///
     /// # Errors
     /// If it is none, or leads away from this machine: nothing here asks who is there, so nobody else may be.
@@ -83,7 +87,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Write as `%41` what would be read as something else.
+/// Writes characters that would be read as something else as in `%41`.
 fn encode(text: &str) -> String {
     let has_meaning = |character: char| matches!(character, '%' | '?' | '#') || character.is_ascii_control();
     let encoded = |character: char| match has_meaning(character) {

@@ -3,18 +3,26 @@
 //! Everything here is pure. A parser is given the bytes that have come so far and says how many a message takes; it
 //! never fails on bytes that are missing, never looks beyond a limit, and never allocates.
 
-/// First words of the handshake, and of the server's replies to options.
+/// First word of the handshake.
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
+/// Second word of the handshake, and first word of options.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+/// First word of replies to options.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// First words of requests and replies.
+/// First word of requests.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// First word of simple replies.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// First word of chunks of structured replies.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
+/// Length of a request without its data.
 pub const REQUEST_BYTES: usize = 28;
+/// Length of a simple reply without its data.
 pub const SIMPLE_REPLY_BYTES: usize = 16;
+/// Length of the header of a chunk.
 pub const CHUNK_HEADER_BYTES: usize = 20;
+/// Length of the header of an option.
 pub const OPTION_HEADER_BYTES: usize = 16;
 
 /// Longest data of an option: names have up to 4096 bytes, and few words stand beside them.
@@ -22,13 +30,15 @@ pub const OPTION_BYTES_MAX: u32 = 8192;
 /// Longest data of a read or write that clients may send without asking ("Block size constraints").
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
-/// Handshake flags, the server's and the client's alike.
+/// Handshake flags of server and client.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod handshake {
     pub const FIXED_NEWSTYLE: u16 = 1;
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
 /// Options of the handshake.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -39,6 +49,7 @@ pub mod option {
 }
 
 /// Types of replies to options.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -52,12 +63,14 @@ pub mod reply {
 }
 
 /// Kinds of information about an export.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do (transmission flags).
+/// Transmission flags: features of an export.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod transmission {
     pub const HAS_FLAGS: u16 = 1;
     pub const SEND_FLUSH: u16 = 1 << 2;
@@ -69,6 +82,7 @@ pub mod transmission {
 }
 
 /// Types of requests.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -79,6 +93,7 @@ pub mod command {
 }
 
 /// Flags of requests.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod flag {
     pub const FUA: u16 = 1;
     pub const NO_HOLE: u16 = 1 << 1;
@@ -86,6 +101,7 @@ pub mod flag {
 }
 
 /// Chunks of structured replies.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod chunk {
     pub const FLAG_DONE: u16 = 1;
     pub const NONE: u16 = 0;
@@ -94,6 +110,7 @@ pub mod chunk {
 }
 
 /// Errors of requests, the numbers of Linux.
+#[allow(missing_docs, reason = "names of the specification")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
@@ -106,7 +123,7 @@ pub enum Status {
     ShuttingDown = 108,
 }
 
-/// What the bytes at hand say so far.
+/// Result of reading the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<T> {
     /// A message, and the bytes that it takes.
@@ -120,6 +137,7 @@ pub enum Parsed<T> {
 /// An option of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHeader {
+    /// Number of the option.
     pub option: u32,
     /// Bytes of data that follow.
     pub length: u32,
@@ -128,10 +146,15 @@ pub struct OptionHeader {
 /// A request of the transmission phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// Flags.
     pub flags: u16,
+    /// Type of the request.
     pub command: u16,
+    /// Cookie, which the reply repeats.
     pub cookie: u64,
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u32,
 }
 
@@ -256,7 +279,7 @@ pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BY
     bytes
 }
 
-/// What follows the head of an error chunk: the status, and no message.
+/// Writes the body of an error chunk: the status, and no message.
 pub fn error_body(status: Status) -> [u8; 6] {
     let [a, b, c, d] = (status as u32).to_be_bytes();
     [a, b, c, d, 0, 0]

@@ -10,58 +10,64 @@ use phaselink_ring::layout::{self, Layout, QueueOffsets, words};
 use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
-use super::share::Part;
+use super::share::SharePart;
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
-/// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
+/// Distance of the ring entry that is loaded into the cache together with a fetched command, for rings in which many commands
+/// wait.
 const ENTRIES_AHEAD: u32 = 3;
 
-/// One queue, and how far its ring has been read; on lines of its own, as the queue beside it may be another thread's.
+/// Queue of a client, and how far its ring has been read. The structure fills cache lines of its own, as the queue beside it
+/// may be another thread's.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Ring {
+struct QueueRing {
     places: QueueOffsets,
     head: u32,
     pass: u8,
-    /// Commands that have been taken and not been answered: no more than slots.
-    under_way: u32,
-    /// The model's thread that asks for this client's.
-    thread: u16,
+    /// Number of commands in flight: no more than slots.
+    in_flight: u32,
+    /// Turn of its requests among the modelled threads.
+    turn: u16,
 }
 
 /// A ring fills its lines, wherever it is allocated.
-const _: () = assert!(align_of::<Ring>() >= 64 && size_of::<Ring>().is_multiple_of(64));
+const _: () = assert!(align_of::<QueueRing>() >= 64 && size_of::<QueueRing>().is_multiple_of(64));
 
-/// A client, or as much of it as one device thread has: some of its queues, and a mapping of its memory.
+/// Client, with those of its queues that one device thread owns, and a mapping of its memory.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Client {
-    /// Never used again, so that what completes after its client has gone finds nobody.
+    /// Number that is never used again, so that a request whose client has gone finds nobody.
     pub number: u64,
     memory: Memory,
     layout: Layout,
-    part: Part,
-    /// Those of this thread.
-    rings: Vec<Ring>,
+    part: SharePart,
+    /// Queues of this thread.
+    rings: Vec<QueueRing>,
 }
 
-/// A command that has been checked, with its place on the drive.
+/// Checked command, with its place on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedCommand {
+    /// Operation.
     pub operation: Operation,
+    /// First byte on the drive.
     pub offset: u64,
+    /// Length in bytes.
     pub bytes: u32,
+    /// Queue of the command.
     pub queue: u32,
-    /// When the client says that it asked.
+    /// Instant of the submission, as the client says, in nanoseconds of the system's clock.
     pub asked_ns: u64,
-    /// The place of its buffer.
+    /// Slot of its buffer.
     pub slot: u16,
     attempt: u8,
 }
 
 impl CheckedCommand {
-    /// What it is to a memory, if it moves data.
+    /// Returns operation, place and size, if the command moves data.
     pub fn io(&self) -> Option<Io> {
         let op = match self.operation {
             Operation::Read => Op::Read,
@@ -70,62 +76,59 @@ impl CheckedCommand {
         };
         Some(Io { op, offset: self.offset, bytes: self.bytes })
     }
-
-    /// The same as if it were asked when it is found.
-    pub fn without_way(self) -> CheckedCommand {
-        CheckedCommand { asked_ns: 0, ..self }
-    }
 }
 
-/// What a look at a ring has found.
+/// Result of a look at a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum RingEntry {
+    /// The ring is empty, or all slots are in use.
     Nothing,
-    /// A command that is not executed; it has been answered if it said where.
+    /// Invalid command, which has been completed with an error if it named a slot.
     Refused,
+    /// A valid command.
     Command(CheckedCommand),
 }
 
 impl Client {
-    /// A client with memory of this layout and a part of the drive, as far as it is these of its queues. From here on, they
-    /// are counted from 0.
+    /// Makes a client with memory of this layout and a part of the drive, with these of its queues, which are counted from 0
+    /// from here on.
     pub fn new(
         number: u64,
         memory: Memory,
         layout: Layout,
-        part: Part,
+        part: SharePart,
         queues: impl IntoIterator<Item = u32>,
     ) -> Client {
-        let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
+        let ring = |queue| QueueRing { places: layout.places(queue), head: 0, pass: FIRST_PASS, in_flight: 0, turn: 0 };
         Client { number, memory, layout, part, rings: queues.into_iter().map(ring).collect() }
     }
 
-    /// How many queues it has.
+    /// Returns the number of queues.
     #[inline]
     pub fn queues(&self) -> u32 {
         self.rings.len() as u32
     }
 
-    /// The next command of a queue, if there is one and room for it.
+    /// Takes the next command of a queue, if there is one and a slot for it.
     #[inline]
-    pub fn take(&mut self, queue: u32) -> Taken {
+    pub fn take(&mut self, queue: u32) -> RingEntry {
         let ring = &mut self.rings[queue as usize];
-        if ring.under_way >= self.layout.slots() {
-            return Taken::Nothing;
+        if ring.in_flight >= self.layout.slots() {
+            return RingEntry::Nothing;
         }
         let entry = self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS);
-        let Some(bytes) = chunk::take(entry, ring.pass) else { return Taken::Nothing };
+        let Some(bytes) = chunk::take(entry, ring.pass) else { return RingEntry::Nothing };
         (ring.head, ring.pass) = next_entry(ring.head, ring.pass, self.layout.entries);
         let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
             Ok(checked) => {
-                self.rings[queue as usize].under_way += 1;
-                Taken::Command(checked)
+                self.rings[queue as usize].in_flight += 1;
+                RingEntry::Command(checked)
             }
             Err(status) => {
                 self.refuse(queue, &bytes, status);
-                Taken::Refused
+                RingEntry::Refused
             }
         }
     }
@@ -135,7 +138,7 @@ impl Client {
         &self.rings[queue as usize].places
     }
 
-    /// Begin to fetch what executing a command will need: the store's bytes, and the client's lines.
+    /// Begins to load into the cache what a command needs: the store's bytes, and the client's lines.
     #[inline]
     pub fn prefetch(&self, command: &CheckedCommand, store: &Store) {
         let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
@@ -146,13 +149,13 @@ impl Client {
         }
     }
 
-    /// Whether a queue has a command, for a device that is about to sleep.
+    /// Returns true if a queue has a command, for a thread that is about to sleep.
     pub fn has_command(&self, queue: u32) -> bool {
         let ring = &self.rings[queue as usize];
         chunk::take(self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS), ring.pass).is_some()
     }
 
-    /// What a private copy of a command asks for, if it may.
+    /// Checks a private copy of a command.
     #[inline]
     fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<CheckedCommand, Status> {
         let asked_ns = layout::stamped_ns(command);
@@ -175,7 +178,7 @@ impl Client {
         Ok(CheckedCommand { offset: self.part.start + offset, ..checked })
     }
 
-    /// Say no, in the slot that the command names, if it is one.
+    /// Completes an invalid command with an error, in the slot that it names, if that is one.
     #[cold]
     fn refuse(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
         // Any operation reads back the rest of the command.
@@ -187,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Move the data of a command, answer it, and forget it. `space` has room for the largest transfer.
+    /// Executes a command and completes it. `space` has room for the largest transfer.
     ///
     /// # Panics
     /// If it is a flush: [`Clients::flush`](super::clients::Clients::flush) sees to these.
@@ -198,7 +201,7 @@ impl Client {
         status
     }
 
-    /// Move the data of a command, and do not answer it yet: what the answer will be.
+    /// Moves the data of a command, and returns the status that it is to be completed with.
     ///
     /// # Panics
     /// As [`Client::execute`].
@@ -224,24 +227,30 @@ impl Client {
         status(done)
     }
 
-    /// Answer a command, whose client takes it for done `latency_ns` after it was asked, and forget it.
+    /// Completes a command, which its client takes for completed `latency_ns` after the submission.
     #[inline]
     pub fn finish(&mut self, command: &CheckedCommand, status: Status, latency_ns: u64) {
         let latency = self.memory.word(self.places(command.queue).latency(command.slot.into()));
         latency.store(latency_ns, Ordering::Relaxed);
         self.answer(command.queue, command.slot, command.attempt, status);
-        self.rings[command.queue as usize].under_way -= 1;
+        self.rings[command.queue as usize].in_flight -= 1;
     }
 
-    /// A command is never answered: its client may use its slot again, if it gives it up.
+    /// Forgets a command that is never completed: its client may use the slot again, if it gives the command up.
     pub fn forget(&mut self, command: &CheckedCommand) {
-        self.rings[command.queue as usize].under_way -= 1;
+        self.rings[command.queue as usize].in_flight -= 1;
     }
 
-    /// What of a command's data moves if something goes wrong with it, and what its answer will be then. Data of a read is its
-    /// answer, so none of it does if that fails or is not told. An answer that is given twice is the same word again.
+    /// Moves as much of a command's data as the effect of a fault lets it, and returns the status. The data of a read is its
+    /// completion, so none of it moves if that fails or is dropped. A completion that is repeated is the same word again.
     #[cold]
-    pub fn suffer(&self, command: &CheckedCommand, effect: FaultEffect, store: &Store, space: &mut [u8]) -> Status {
+    pub fn transfer_with(
+        &self,
+        effect: FaultEffect,
+        command: &CheckedCommand,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Status {
         let bytes = effect.kept_bytes(command.bytes, self.part.block_bytes);
         let done = match command.operation {
             Operation::Read if effect.succeeds() => self.transfer(command, store, space),
@@ -257,36 +266,37 @@ impl Client {
         word.store(status.word(attempt), Ordering::Release);
     }
 
-    /// Tell the hosts whether to ring.
+    /// Tells clients by the mode word if they have to ring a doorbell.
     pub fn tell_mode(&self, mode: u8) {
         for queue in 0..self.queues() {
             self.memory.word(self.places(queue).mode_word).store(mode.into(), Ordering::SeqCst);
         }
     }
 
-    /// The model's thread for a queue.
-    pub fn thread(&self, queue: u32) -> u16 {
-        self.rings[queue as usize].thread
+    /// Returns the turn of a queue's requests among the modelled threads.
+    #[inline]
+    pub fn turn(&self, queue: u32) -> u16 {
+        self.rings[queue as usize].turn
     }
 
-    /// Let a queue's requests be those of this thread of the model.
-    pub fn set_thread(&mut self, queue: u32, thread: u16) {
-        self.rings[queue as usize].thread = thread;
+    /// Sets the turn of a queue's requests among the modelled threads.
+    pub fn set_turn(&mut self, queue: u32, turn: u16) {
+        self.rings[queue as usize].turn = turn;
     }
 }
 
 #[cfg(test)]
 impl Client {
-    /// Cache lines of this process's memory that serving requests writes.
+    /// Returns the cache lines of this process's memory that serving requests writes.
     pub fn lines_written(&self) -> impl Iterator<Item = usize> {
         let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
         let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
         lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
     }
 
-    /// Cache lines of the client's memory that serving requests writes.
+    /// Returns the cache lines of the client's memory that serving requests writes.
     pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
-        self.rings.iter().flat_map(|Ring { places, .. }| {
+        self.rings.iter().flat_map(|QueueRing { places, .. }| {
             let slots = (0..self.layout.slots()).flat_map(|slot| {
                 let (buffer, bytes) = (places.buffer(slot), u64::from(self.layout.transfer_bytes));
                 (buffer / 64..(buffer + bytes).div_ceil(64))
@@ -297,12 +307,12 @@ impl Client {
     }
 }
 
-/// What becomes of a command whose store has done this.
+/// Returns the status for the result of the store.
 pub fn status(done: io::Result<()>) -> Status {
     done.map_or_else(|error| Status::from_error(&error), |()| Status::Success)
 }
 
-/// fio's word for an operation, in traces.
+/// Returns fio's word for an operation, in traces.
 pub fn action(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",
@@ -316,12 +326,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_queue_has_the_thread_of_the_model_that_it_was_given() {
+    fn each_queue_keeps_the_turn_that_it_was_given() {
         let layout = Layout { queues: 3, entries: 8, transfer_bytes: 512 };
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
-        let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let mut client = Client::new(1, memory, layout, part, 0..3);
-        (0..3).for_each(|queue| client.set_thread(queue, 10 + queue as u16));
-        assert_eq!([0, 1, 2].map(|queue| client.thread(queue)), [10, 11, 12]);
+        (0..3).for_each(|queue| client.set_turn(queue, 10 + queue as u16));
+        assert_eq!([0, 1, 2].map(|queue| client.turn(queue)), [10, 11, 12]);
     }
 }

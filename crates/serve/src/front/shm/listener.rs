@@ -1,7 +1,7 @@
 //! The thread that talks to sockets: clients come, ring the device, and go.
 //!
 //! It never waits for one client: a greeting comes whole or not at all, and soon. The device thread hears of changes
-//! through an [`Inbox`], which costs it one look at a flag; and while it sleeps, it hears rings itself, as they would wake it
+//! through a [`QueueHandover`], which costs it one look at a flag; and while it sleeps, it hears rings itself, as they would wake it
 //! later by way of another thread.
 
 use std::io;
@@ -19,73 +19,42 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
 use super::client::Client;
-use super::{CLIENTS_MAX, ShareSocket};
+use super::share::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
-use crate::device::mailbox::Mailbox;
-use crate::device::wakeup::Wakeup;
+use crate::front::poll_group::{QueueHandover, owner};
 
-/// A client that has not said what it wants by then is sent away.
+/// Time within which a client must have greeted.
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
-/// What happens to the clients of a device thread.
+/// Change among the clients of a device thread.
 #[derive(Debug)]
-pub enum Change {
-    /// With a descriptor that its rings come to.
-    Came(Box<Client>, OwnedFd),
-    Gone(u64),
+pub(super) enum ClientChange {
+    /// A client has connected: those of its queues that the thread owns, and a descriptor of the client's socket.
+    Arrived(Box<Client>, OwnedFd),
+    /// The client of this number has disconnected.
+    Left(u64),
 }
 
-/// Changes that a device thread has not seen yet.
-#[derive(Debug)]
-pub struct Inbox<'a> {
-    changes: Mailbox<Change>,
-    /// The device thread's.
-    wakeup: &'a Wakeup,
+/// Returns the queues of a client that a device thread owns, of so many threads.
+fn owned_queues(client: u64, queues: u32, thread: usize, threads: usize) -> impl Iterator<Item = u32> {
+    (0..queues).filter(move |queue| owner(client, (*queue).into(), threads) == thread)
 }
 
-impl<'a> Inbox<'a> {
-    /// That of the thread with this wakeup.
-    pub fn new(wakeup: &'a Wakeup) -> Inbox<'a> {
-        Inbox { changes: Mailbox::default(), wakeup }
-    }
-
-    /// The device thread's wakeup.
-    pub fn wakeup(&self) -> &'a Wakeup {
-        self.wakeup
-    }
-
-    /// What has changed since the last look.
-    #[inline]
-    pub fn take(&self) -> Vec<Change> {
-        self.changes.take()
-    }
-
-    fn put(&self, change: Change) {
-        self.changes.put(change);
-        self.wakeup.signal();
-    }
-}
-
-/// Which of a client's queues are those of a thread, of so many: they take turns, and so do clients with one queue.
-fn share(client: u64, queues: u32, thread: usize, threads: usize) -> impl Iterator<Item = u32> {
-    (0..queues).filter(move |queue| (client + u64::from(*queue)) % threads as u64 == thread as u64)
-}
-
-/// A socket whose client has not said anything yet, and the place of what it came to.
+/// Connection whose client has not greeted, and the place of the socket that it came to.
 struct Guest {
     socket: UnixStream,
     place: usize,
     since: Instant,
 }
 
-/// The thread's own state.
+/// Thread that talks to sockets.
 #[derive(Debug)]
-pub struct Listener<'a> {
+pub(super) struct ClientListener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
-    /// One for each device thread.
-    pub inboxes: &'a [Inbox<'a>],
-    /// What clients are told: whether to ring, and whether a model says when commands are over.
+    /// Handover to each device thread.
+    pub handovers: &'a [QueueHandover<'a, ClientChange>],
+    /// True if clients are told to ring doorbells.
     pub doorbells: bool,
     pub modelled: bool,
 }
@@ -97,12 +66,12 @@ struct Sockets {
     clients_ever: u64,
 }
 
-impl Listener<'_> {
-    /// Talk to clients until the device is told to stop.
+impl ClientListener<'_> {
+    /// Talks to clients until the device is told to stop.
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
-    pub fn run(&self) -> io::Result<()> {
+    pub(super) fn run(&self) -> io::Result<()> {
         let mut sockets = Sockets::default();
         let ended = loop {
             if self.device.stop.is_requested() {
@@ -113,7 +82,6 @@ impl Listener<'_> {
             }
         };
         self.device.stop.request();
-        self.inboxes.iter().for_each(|inbox| inbox.wakeup.signal());
         ended
     }
 
@@ -136,7 +104,7 @@ impl Listener<'_> {
         Ok(())
     }
 
-    /// What a client sends is a ring; its end is its end.
+    /// Wakes device threads for clients that ring their doorbell, and tells them of clients that have gone.
     fn serve_clients(&self, sockets: &mut Sockets, ready: &[bool]) {
         let mut ready = ready.iter();
         sockets.clients.retain(|(number, socket)| {
@@ -148,9 +116,9 @@ impl Listener<'_> {
                 Ok((bytes, _)) => bytes > 0,
                 Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
             };
-            self.inboxes.iter().for_each(|inbox| match is_there {
-                true => inbox.wakeup.wake(),
-                false => inbox.put(Change::Gone(*number)),
+            self.handovers.iter().for_each(|handover| match is_there {
+                true => handover.wake(),
+                false => handover.put(ClientChange::Left(*number)),
             });
             is_there
         });
@@ -167,7 +135,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Give a client memory of its own.
+    /// Answers a greeting, and gives the client memory of its own.
     fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
@@ -186,7 +154,7 @@ impl Listener<'_> {
         Ok(())
     }
 
-    /// Give each device thread its queues of a client, and a mapping of its own of the client's memory.
+    /// Hands each device thread its queues of a client, with a mapping of its own of the client's memory.
     fn divide(
         &self,
         number: u64,
@@ -196,16 +164,16 @@ impl Listener<'_> {
         memory: Memory,
         fd: &OwnedFd,
     ) -> io::Result<()> {
-        let (part, threads) = (self.served[place].part, self.inboxes.len());
+        let (part, threads) = (self.served[place].part, self.handovers.len());
         let mut mapped = Some(memory);
-        for (thread, inbox) in self.inboxes.iter().enumerate() {
-            let queues: Vec<u32> = share(number, layout.queues, thread, threads).collect();
+        for (thread, handover) in self.handovers.iter().enumerate() {
+            let queues: Vec<u32> = owned_queues(number, layout.queues, thread, threads).collect();
             if queues.is_empty() {
                 continue;
             }
             let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
             let client = Box::new(Client::new(number, memory, *layout, part, queues));
-            inbox.put(Change::Came(client, socket.try_clone()?.into()));
+            handover.put(ClientChange::Arrived(client, socket.try_clone()?.into()));
         }
         Ok(())
     }
@@ -253,7 +221,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::front::shm::share::Part;
+    use crate::front::shm::share::SharePart;
 
     const LAYOUT: Layout = Layout { queues: 5, entries: 8, transfer_bytes: 512 };
 
@@ -261,20 +229,20 @@ mod tests {
     fn every_queue_is_one_threads_and_clients_with_one_queue_take_turns() {
         for (client, threads) in [(0, 1), (0, 3), (7, 3), (2, 16)] {
             let mut queues: Vec<u32> =
-                (0..threads).flat_map(|thread| share(client, LAYOUT.queues, thread, threads)).collect();
+                (0..threads).flat_map(|thread| owned_queues(client, LAYOUT.queues, thread, threads)).collect();
             queues.sort_unstable();
             assert!(queues.iter().copied().eq(0..LAYOUT.queues), "{client} {threads}: {queues:?}");
         }
-        let thread_of = |client| (0..4).find(|thread| share(client, 1, *thread, 4).next().is_some());
+        let thread_of = |client| (0..4).find(|thread| owned_queues(client, 1, *thread, 4).next().is_some());
         assert_eq!([0, 1, 2, 3, 4].map(thread_of), [0, 1, 2, 3, 0].map(Some));
     }
 
-    /// What device threads write for requests, line by line: their own state, and the memory of clients.
+    /// Lines that device threads write for requests: their own state, and the memory of clients.
     #[test]
     fn no_line_is_written_by_two_device_threads() {
         const THREADS: usize = 3;
         let layout = Layout { queues: 3, ..LAYOUT };
-        let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let mut own: [BTreeSet<usize>; THREADS] = Default::default();
         let mut kept = Vec::new();
         for number in 0..16 {
@@ -283,7 +251,7 @@ mod tests {
             // As the listener makes them, on one thread and one behind the other.
             for (thread, own) in own.iter_mut().enumerate() {
                 let memory = Memory::open(&fd, layout.memory_bytes()).unwrap();
-                let queues = share(number, layout.queues, thread, THREADS);
+                let queues = owned_queues(number, layout.queues, thread, THREADS);
                 let client = Box::new(Client::new(number, memory, layout, part, queues));
                 own.extend(client.lines_written());
                 let lines: BTreeSet<u64> = client.lines_shared().collect();

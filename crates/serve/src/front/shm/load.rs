@@ -1,4 +1,4 @@
-//! Loading a device in shared memory: a thread's connection to it. It looks at what is under way, and sleeps only if nothing is.
+//! Client's end of shared memory for benchmarks: the queue of one thread, which spins while requests are in flight.
 
 use std::fmt;
 use std::hint;
@@ -14,31 +14,32 @@ use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Job, Limits};
 use phaselink_ring::layout::{ENTRIES_MAX, TRANSFER_BYTES_MAX};
 
-use super::CLIENTS_MAX;
-use crate::bench::{Connection, Load, Measured, Target, longest_bytes};
-use crate::front::Parsed;
-use crate::model::wall::Clock;
+use super::share::CLIENTS_MAX;
+use crate::bench::target::{Load, LoadConnection, Measurement, Target, longest_bytes};
+use crate::clock::Clock;
+use crate::front::kind::ParsedTarget;
 
-/// Looks at everything under way before the caller is asked whether to stop.
-const LOOKS: u32 = 4096;
-/// Shorter pauses are spent looking, and longer ones slept in pieces of this: the caller is asked in between.
+/// Rounds over all requests in flight before the caller is asked whether to stop.
+const ROUNDS: u32 = 4096;
+/// Shorter pauses are spent spinning.
 const SLEEP_MIN: Span = Span::from_us(60);
+/// Longest sleep: the caller is asked in between whether to stop.
 const SLEEP_MAX: Duration = Duration::from_millis(10);
 
-/// The socket of a device.
+/// Socket of a device in shared memory.
 #[derive(Debug)]
-struct Socket(PathBuf);
+struct ShmTarget(PathBuf);
 
-/// Read an address.
-pub(super) fn parse(text: &str) -> Option<Parsed> {
+/// Reads an address; returns nothing if it is not one of shared memory.
+pub(super) fn parse(text: &str) -> Option<ParsedTarget> {
     Some(match text.strip_prefix("shm:")? {
         "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
-        path => Ok(Box::new(Socket(path.into()))),
+        path => Ok(Box::new(ShmTarget(path.into()))),
     })
 }
 
-impl Target for Socket {
-    /// Each thread is a client.
+impl Target for ShmTarget {
+    /// Returns limits for threads that are a client each.
     fn limits(&self) -> io::Result<Limits> {
         let options = Options { depth: 1, transfer_bytes: 4096, writes: false, ..Options::default() };
         let client = Client::connect(&self.0, &options)?;
@@ -47,36 +48,36 @@ impl Target for Socket {
         Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
     }
 
-    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {
-        load.measure(|job| Line::connect(&self.0, job))
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
+        load.measure(|job| LoadQueue::connect(&self.0, job))
     }
 }
 
-impl fmt::Display for Socket {
+impl fmt::Display for ShmTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "shm:{}", self.0.display())
     }
 }
 
-/// A request under way.
-struct Asked {
+/// Request in flight.
+struct LoadRequest {
     slot: usize,
     place: Slot,
-    /// Bytes of data to copy out at its end: those of a read.
+    /// Bytes of a read to copy out when it completes.
     bytes: usize,
 }
 
-/// A connection with one queue.
-pub(super) struct Line {
+/// Queue of one thread.
+pub(super) struct LoadQueue {
     queue: Queue,
-    /// In the order of asking, so that what is done first is looked at first.
-    under_way: Vec<Asked>,
+    /// Requests in the order of submission, so that the first to complete is looked at first.
+    in_flight: Vec<LoadRequest>,
     done: Vec<(usize, bool)>,
     into: Vec<u8>,
 }
 
-impl Line {
-    pub(super) fn connect(path: &Path, job: &Job) -> io::Result<Line> {
+impl LoadQueue {
+    pub(super) fn connect(path: &Path, job: &Job) -> io::Result<LoadQueue> {
         let bytes = longest_bytes(job);
         if bytes > TRANSFER_BYTES_MAX {
             let found = format!("{}: a request of {bytes} bytes; at most {TRANSFER_BYTES_MAX} fit the ring", job.name);
@@ -86,14 +87,14 @@ impl Line {
         let options = Options { queues: 1, depth: job.iodepth, transfer_bytes, writes: writes(job) };
         let queue = Client::connect(path, &options)?.take_queue();
         let queue = queue.ok_or_else(|| io::Error::other("the device gives no queue"))?;
-        Ok(Line { queue, under_way: Vec::new(), done: Vec::new(), into: vec![0; bytes as usize] })
+        Ok(LoadQueue { queue, in_flight: Vec::new(), done: Vec::new(), into: vec![0; bytes as usize] })
     }
 
-    /// Look at everything under way once.
+    /// Looks once at every request in flight.
     fn look(&mut self) -> io::Result<()> {
-        let Line { queue, under_way, done, into } = self;
+        let LoadQueue { queue, in_flight, done, into } = self;
         let mut broken = None;
-        under_way.retain(|asked| match queue.complete(asked.place, &mut into[..asked.bytes]) {
+        in_flight.retain(|asked| match queue.complete(asked.place, &mut into[..asked.bytes]) {
             Ok(false) => true,
             Ok(true) => {
                 done.push((asked.slot, true));
@@ -112,32 +113,32 @@ impl Line {
     }
 }
 
-/// Whether a job may write: a read-only share refuses clients that would.
+/// Returns true if a job may write: a read-only share refuses such clients.
 fn writes(job: &Job) -> bool {
     job.read_percent < 100.0 || job.trace.as_ref().is_some_and(|trace| trace.summary().has_writes())
 }
 
-impl Connection for Line {
-    fn ask(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
+impl LoadConnection for LoadQueue {
+    fn submit(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
         let (place, bytes) = match io.op {
             Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, io.bytes as usize),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
             op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),
         };
         let place = place.ok_or_else(|| io::Error::other("the queue is full"))?;
-        self.under_way.push(Asked { slot, place, bytes });
+        self.in_flight.push(LoadRequest { slot, place, bytes });
         Ok(())
     }
 
     fn wait(&mut self, until: Option<Time>, clock: &Clock) -> io::Result<()> {
-        for _ in 0..LOOKS {
+        for _ in 0..ROUNDS {
             self.look()?;
             if !self.done.is_empty() {
                 return Ok(());
             }
             if let Some(until) = until {
                 let left = until.since(clock.now());
-                if left > SLEEP_MIN && self.under_way.is_empty() {
+                if left > SLEEP_MIN && self.in_flight.is_empty() {
                     let pause = left.saturating_sub(SLEEP_MIN);
                     thread::sleep(Duration::from_nanos(pause.as_ps() / 1000).min(SLEEP_MAX));
                     return Ok(());

@@ -12,37 +12,30 @@
 //! here is who is served and protected from whom:
 //!
 //! - [`share`] is a socket and what its clients may do: a range of the drive, with or without writing.
-//! - [`listener`] talks to sockets, so that the device thread never waits for one: clients come, ring and go.
-//! - [`client`] is a client as the device sees it. Each command is copied once and only the copy is checked and executed;
-//!   data goes nowhere but into the client's own memory, whose size is sealed. A client can harm itself, no one else.
-//! - [`serve`] is the loop of a device thread, over [`clients`]; [`untimed`] and [`modelled`] are what it does with
-//!   commands, without and with the model; [`divided`] is the latter for several threads. [`load`] is the other end, for
-//!   `phaselink bench`.
+//! - [`listener`] talks to sockets, so that no device thread ever waits for one: clients come, ring their doorbell and go.
+//! - [`client`] is a client as the device sees it. Each command is copied once and only the copy is checked and executed; data
+//!   goes nowhere but into the client's own memory, whose size is sealed. A client can harm itself, no one else.
+//! - [`serve`] has the steps of a command's life, and the poll groups; [`load`] is the client's end, for `phaselink bench`.
 
 pub mod client;
-pub mod clients;
-pub mod divided;
-pub mod listener;
+mod listener;
 mod load;
-pub mod modelled;
 mod serve;
 pub mod share;
-pub mod untimed;
 
 use std::io;
 
 use phaselink_core::ledger::Outcome;
 
-use super::{Asked, Front, Kind, Service, TargetKind, all, empty_exchange};
+use super::kind::{Front, FrontArguments, FrontKind, TargetKind, all};
+use super::service::Service;
+use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 
 pub use share::{Share, ShareSocket};
 
-/// Clients of one server, over all its sockets; each has at most [`phaselink_ring::layout::MEMORY_BYTES_MAX`].
-pub const CLIENTS_MAX: usize = 32;
-
-/// How shared memory is asked for.
-pub const KIND: Kind = Kind {
+/// Shared memory in the list of front-ends.
+pub const KIND: FrontKind = FrontKind {
     flag: "shm",
     value: "PATH",
     help: "Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once",
@@ -51,14 +44,14 @@ pub const KIND: Kind = Kind {
     sends_interrupts: false,
     check_model: |_| Ok(()),
     socket: |text| Share::parse(text).map(|share| Some(share.path)),
-    bind: |Asked { addresses, .. }, _, geometry| {
+    bind: |FrontArguments { addresses, .. }, _, geometry| {
         let bind = |text: &String| ShareSocket::bind(&Share::parse(text)?, geometry);
         Ok(Box::new(Shm(all(addresses.iter().map(bind))?)))
     },
     target: Some(TargetKind { form: "shm:PATH", parse: load::parse }),
 };
 
-/// Sockets of shared memory. Their clients share the device threads; a single one lends its engine.
+/// Bound sockets of shared memory. Their clients share the device threads; a single thread runs the engine.
 #[derive(Debug)]
 pub struct Shm(pub Vec<ShareSocket>);
 
@@ -71,20 +64,11 @@ impl Front for Shm {
         Ok(empty_exchange::in_memory(KIND.flag))
     }
 
-    fn lends_engine(&self) -> bool {
+    fn prefers_own_engine(&self) -> bool {
         true
     }
 
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
-        let Service { device, wait, exchange, .. } = *service;
-        if !service.timing {
-            return untimed::serve(device, &self.0, wait, service.device_threads).map(|()| None);
-        }
-        if service.device_threads > 1 {
-            return divided::serve(service, &self.0).map(|()| None);
-        }
-        let mut wall = service.wall(&device.drive, exchange.clock().clone());
-        modelled::serve(device, &self.0, &mut wall, exchange, wait)?;
-        Ok(Some(service.outcome(&wall, &device.drive)))
+        serve::serve(service, &self.0)
     }
 }

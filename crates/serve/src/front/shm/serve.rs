@@ -1,110 +1,291 @@
-//! The device threads: one loop over the clients, with the model or without it.
+//! Commands of clients in shared memory, and the poll groups that own their queues.
+//!
+//! With timing on, the way of a command through real memory must not come on top of the modelled one. So a command carries the
+//! instant at which its client has submitted it, and enters the model as of then; data moves when the command is fetched; and
+//! the status says by how much later than its submission the command completes, for which the client waits. No time that the
+//! machine needs for all this shows in the latency, as long as it needs less than the model. What it needs more is the lag.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
 
+use phaselink_core::ledger::Outcome;
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::{Span, Time};
+use phaselink_ring::command::Operation;
+use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL, TRANSFER_BYTES_MAX};
 use phaselink_ring::status::Status;
+use rustix::event::PollFd;
 
-use super::ShareSocket;
-use super::client::Client;
-use super::clients::Clients;
-use super::listener::{Inbox, Listener};
+use super::client::{self, CheckedCommand, Client, RingEntry, action};
+use super::listener::{ClientChange, ClientListener};
+use super::share::ShareSocket;
+use crate::clock::{Clock, Wait};
 use crate::device::Device;
-use crate::device::flusher::Flusher;
-use crate::device::wakeup::Wakeup;
-use crate::model::wall::Wait;
+use crate::device::faults::FaultEffect;
+use crate::device::record::Record;
+use crate::device::store::Store;
+use crate::front::lifecycle::{
+    Completion, Delivery, Endpoint, Fetch, Lifecycle, Request, RequestClass, RequestInFlight, Resume, Round,
+};
+use crate::front::model::Submission;
+use crate::front::poll_group::{FrontEnd, QueueHandover, readable, run_all};
+use crate::front::service::Service;
 
-/// What becomes of commands: at once, or when the model says.
-pub(super) trait Execution {
-    /// Whether clients are told how long their commands take.
-    const IS_MODELLED: bool;
+/// A command whose client says that it was submitted longer ago than this, or later than now, has another clock: it counts as
+/// submitted now.
+const WAY_MAX: Span = Span::from_ms(10);
 
-    /// A client has come.
-    fn greet(&mut self, client: &mut Client);
-
-    /// Look at all queues, and at whatever else there is; whether anything was there.
-    fn round(&mut self, clients: &mut Clients<'_>) -> bool;
-
-    /// A flush has been answered.
-    fn flushed(&mut self, status: Status);
-
-    /// Whether others than the clients have asked for anything, who ring if the thread sleeps.
-    fn is_asked(&mut self) -> bool {
-        false
-    }
-
-    /// How long nothing is due, for a thread that waits like this.
-    fn idle_for(&self, wait: Wait) -> Duration;
-
-    /// Nothing has been there for a while.
-    fn rested(&mut self);
+/// Command of a client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientCommand {
+    /// Number of the client.
+    client: u64,
+    /// Turn of the command's queue among the modelled threads.
+    turn: u16,
+    command: CheckedCommand,
 }
 
-/// Serve those who come to the sockets until the device is told to stop, on as many threads as there are executions, which
-/// are made there, each with the wakeup of its thread. The first of them is the calling one.
+impl Request for ClientCommand {
+    type Status = Status;
+
+    #[inline]
+    fn io(&self) -> Option<Io> {
+        self.command.io()
+    }
+
+    #[inline]
+    fn class(&self) -> Option<RequestClass> {
+        Some(match self.command.operation {
+            Operation::Read => RequestClass::Data(Op::Read, self.command.bytes),
+            Operation::Write => RequestClass::Data(Op::Write, self.command.bytes),
+            Operation::Flush => RequestClass::Flush,
+        })
+    }
+
+    fn thread(&self) -> u64 {
+        self.command.queue.into()
+    }
+
+    fn note(&self, record: &Record) {
+        record.note(action(self.command.operation), self.command.offset, self.command.bytes.into());
+    }
+
+    #[inline]
+    fn submission(&self) -> Option<Submission<'_>> {
+        self.command.io().map(|io| Submission::Software { turn: self.turn.into(), io })
+    }
+
+    #[inline]
+    fn submitted(&self, clock: &Clock, round: Round) -> Time {
+        submitted(self.command.asked_ns, clock, round.now)
+    }
+}
+
+/// Returns the instant at which a command that is fetched `now` was submitted, as far as its client, which says so, is to be
+/// believed.
+fn submitted(stamp_ns: u64, clock: &Clock, now: Time) -> Time {
+    let submitted = clock.at_ns(stamp_ns).filter(|submitted| now.since(*submitted) < WAY_MAX);
+    submitted.unwrap_or(now).min(now)
+}
+
+impl Endpoint<ClientCommand> for Client {
+    #[inline]
+    fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<ClientCommand> {
+        match self.take(queue) {
+            RingEntry::Nothing => Fetch::Nothing,
+            RingEntry::Refused => Fetch::Refused,
+            RingEntry::Command(command) => {
+                self.prefetch(&command, store);
+                Fetch::Request(ClientCommand { client: self.number, turn: self.turn(queue), command })
+            }
+        }
+    }
+
+    #[inline]
+    fn transfer(
+        &mut self,
+        request: &ClientCommand,
+        effect: FaultEffect,
+        device: &Device,
+        space: &mut Vec<u8>,
+    ) -> Option<Status> {
+        Some(match effect == FaultEffect::default() {
+            _ if request.command.operation == Operation::Flush => Status::Success,
+            true => Client::transfer(self, &request.command, &device.store, space),
+            false => self.transfer_with(effect, &request.command, &device.store, space),
+        })
+    }
+
+    #[inline]
+    fn complete(&mut self, request: &ClientCommand, status: Status, latency: Span, _: &Device) -> Completion {
+        if request.command.operation == Operation::Flush {
+            return Completion::AfterFlush;
+        }
+        self.finish(&request.command, status, latency.as_ps() / 1000);
+        Completion::Written(status == Status::Success)
+    }
+
+    fn commit(&mut self, request: &ClientCommand, flushed: io::Result<()>) -> bool {
+        let status = client::status(flushed);
+        self.finish(&request.command, status, 0);
+        status == Status::Success
+    }
+
+    fn abandon(&mut self, request: &ClientCommand) {
+        self.forget(&request.command);
+    }
+}
+
+/// Queues of clients that one device thread owns.
+struct ClientGroup<'a> {
+    /// Clients, each with those of its queues that the thread owns.
+    clients: Vec<Client>,
+    /// Socket of each client, which becomes readable when the client rings its doorbell.
+    sockets: Vec<OwnedFd>,
+    handover: &'a QueueHandover<'a, ClientChange>,
+}
+
+impl Resume<ClientCommand> for ClientGroup<'_> {
+    #[inline]
+    fn resume(&mut self, life: &mut Lifecycle<'_, ClientCommand>, request: RequestInFlight<ClientCommand>) {
+        let number = request.request().client;
+        if let Some(client) = self.clients.iter_mut().find(|client| client.number == number) {
+            life.advance(client, request);
+        }
+    }
+
+    fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+}
+
+impl FrontEnd for ClientGroup<'_> {
+    type Request = ClientCommand;
+    const DELIVERY: Delivery = Delivery::ByClient;
+    const PAUSES: bool = false;
+
+    fn transfer_bytes_max(&self) -> usize {
+        TRANSFER_BYTES_MAX as usize
+    }
+
+    #[inline]
+    fn attend(&mut self, life: &mut Lifecycle<'_, ClientCommand>) -> bool {
+        if !self.handover.has_any() {
+            return false;
+        }
+        for change in self.handover.take() {
+            match change {
+                ClientChange::Arrived(mut client, socket) => {
+                    (0..client.queues()).for_each(|queue| client.set_turn(queue, life.model.next_turn() as u16));
+                    self.clients.push(*client);
+                    self.sockets.push(socket);
+                }
+                ClientChange::Left(number) => {
+                    if let Some(place) = self.clients.iter().position(|client| client.number == number) {
+                        self.clients.remove(place);
+                        self.sockets.remove(place);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn fetch(&mut self, life: &mut Lifecycle<'_, ClientCommand>) -> bool {
+        let mut found = false;
+        for client in &mut self.clients {
+            for queue in 0..client.queues() {
+                found |= life.serve_queue(client, queue);
+            }
+        }
+        found
+    }
+
+    /// Asks clients for doorbells and looks at their rings once more after that: either this sees a command, or its client sees
+    /// that it has to ring.
+    fn prepare_sleep(&mut self, _: &mut Duration) -> Option<Vec<PollFd<'_>>> {
+        self.clients.iter().for_each(|client| client.tell_mode(MODE_DOORBELL));
+        fence(Ordering::SeqCst);
+        let has_command = |client: &Client| (0..client.queues()).any(|queue| client.has_command(queue));
+        let has_work = self.handover.has_any() || self.clients.iter().any(has_command);
+        (!has_work).then(|| self.sockets.iter().map(|socket| readable(socket.as_fd())).collect())
+    }
+
+    fn end_sleep(&mut self) {
+        self.clients.iter().for_each(|client| client.tell_mode(MODE_POLL));
+    }
+}
+
+/// Serves the clients of `sockets` until the device is told to stop. The queues of each client are divided among the device
+/// threads.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
-///
-/// # Panics
-/// If there is no execution.
-pub(super) fn serve<E: Execution>(
-    device: &Device,
-    sockets: &[ShareSocket],
-    wait: Wait,
-    mut executions: Vec<(&Wakeup, impl FnOnce() -> E + Send)>,
-) -> io::Result<()> {
-    let inboxes: Vec<Inbox<'_>> = executions.iter().map(|(wakeup, _)| Inbox::new(wakeup)).collect();
+pub(super) fn serve(service: &Service<'_>, sockets: &[ShareSocket]) -> io::Result<Option<Outcome>> {
+    let Service { device, wait, timing, .. } = *service;
+    let groups = service.groups(service.device_threads);
+    let handovers: Vec<QueueHandover<'_, ClientChange>> =
+        groups.iter().map(|group| QueueHandover::new(group.wakeup)).collect();
     let doorbells = wait != Wait::Spin;
-    let listener = Listener { device, served: sockets, inboxes: &inboxes, doorbells, modelled: E::IS_MODELLED };
+    let listener = ClientListener { device, served: sockets, handovers: &handovers, doorbells, modelled: timing };
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         let builder = thread::Builder::new().name(String::from("shm listener"));
         let listener = builder.spawn_scoped(scope, || listener.run())?;
-        let (_, first) = executions.swap_remove(0);
-        let others = inboxes[1..].iter().zip(executions).map(|(inbox, (_, execution))| {
-            let builder = thread::Builder::new().name(String::from("shm device"));
-            builder.spawn_scoped(scope, move || serve_one(device, wait, inbox, &mut execution()))
+        let groups = groups.into_iter().zip(&handovers).map(|(group, handover)| {
+            move || group.run(ClientGroup { clients: Vec::new(), sockets: Vec::new(), handover })
         });
-        let others = others.collect::<io::Result<Vec<_>>>()?;
-        let served = serve_one(device, wait, &inboxes[0], &mut first());
-        let joined = others.into_iter().chain([listener]).map(|thread| {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of shared memory has failed")))
-        });
-        // All of them, before the first error.
-        joined.collect::<Vec<_>>().into_iter().fold(served, io::Result::and)
+        let ended = run_all(device, "shm", groups.collect());
+        let listened = listener.join().unwrap_or_else(|_| Err(io::Error::other("the listener of shm has failed")));
+        ended.and_then(|outcome| listened.map(|()| outcome))
     })
 }
 
-/// One device thread, until the device is told to stop.
-fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox<'_>, execution: &mut E) -> io::Result<()> {
-    thread::scope(|scope| {
-        let _stop = device.stop.at_the_end();
-        let flusher = Flusher::of_store(scope, &device.store, || inbox.wakeup().signal())?;
-        run(device, &mut Clients::new(inbox, flusher, wait), execution);
-        Ok(())
-    })
-}
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
 
-/// Bells of so many threads.
-///
-/// # Errors
-/// If the process has no descriptor left.
-pub(super) fn wakeups(threads: usize) -> io::Result<Vec<Wakeup>> {
-    (0..threads).map(|_| Wakeup::new()).collect()
-}
+    use phaselink_ring::layout::Layout;
+    use phaselink_ring::shared::memory::Memory;
 
-fn run<E: Execution>(device: &Device, clients: &mut Clients<'_>, execution: &mut E) {
-    while !device.stop.is_requested() {
-        clients.update(|client| execution.greet(client));
-        while let Some(status) = clients.answer_flush() {
-            execution.flushed(status);
-        }
-        if execution.round(clients) {
-            clients.busy();
-        } else if clients.idle(execution) {
-            execution.rested();
-        }
+    use super::*;
+    use crate::device::wakeup::Wakeup;
+    use crate::front::poll_group;
+    use crate::front::shm::share::SharePart;
+
+    #[test]
+    fn a_stamp_counts_if_it_is_at_most_ten_milliseconds_old() {
+        let (clock, now) = (Clock::Steady { start_ns: 5_000 }, Time::ZERO + Span::from_ms(50));
+        let age = |stamp_ns| now.since(submitted(stamp_ns, &clock, now));
+        let (now_ns, most_ns) = (50_005_000, WAY_MAX.as_ps() / 1000);
+        assert_eq!([now_ns - 700, now_ns].map(age), [Span::from_ns(700), Span::ZERO]);
+        assert_eq!(age(now_ns - most_ns + 1), WAY_MAX - Span::from_ns(1));
+        // Too long ago, before the clock began, never, and in the future.
+        assert_eq!([now_ns - most_ns, 4_999, 0, now_ns + 700].map(age), [Span::ZERO; 4]);
+    }
+
+    #[test]
+    fn a_doorbell_on_a_clients_socket_ends_the_sleep_of_its_device_thread() {
+        let (wakeup, layout) = (Wakeup::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
+        let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
+        let part = SharePart { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let (mut host, device) = UnixStream::pair().unwrap();
+        let handover = QueueHandover::new(&wakeup);
+        let clients = vec![Client::new(0, memory, layout, part, 0..1)];
+        let mut group = ClientGroup { clients, sockets: vec![device.into()], handover: &handover };
+        host.write_all(b"!").unwrap();
+        let (since, mut time) = (Instant::now(), Duration::from_secs(10));
+        let mut polled = group.prepare_sleep(&mut time).expect("there is no command");
+        poll_group::sleep(&mut polled, Some(time)).unwrap();
+        assert!(since.elapsed() < time, "the thread has slept to the end");
+        drop(polled);
+        handover.put(ClientChange::Left(0));
+        assert!(group.prepare_sleep(&mut time).is_none(), "a change has been handed over");
     }
 }

@@ -11,36 +11,48 @@ use phaselink_core::problem::Problem;
 use crate::device::store::Geometry;
 use crate::front::socket::bind_unix;
 
-/// A part of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
+/// Most clients of one server, over all its sockets; each has at most [`phaselink_ring::layout::MEMORY_BYTES_MAX`].
+pub(super) const CLIENTS_MAX: usize = 32;
+
+/// SharePart of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
+    /// Path of the socket.
     pub path: PathBuf,
     /// First byte of the drive that clients see, as their byte 0.
     pub start: u64,
-    /// How much they see; none for all that follows.
+    /// Number of bytes that clients see; all that follow if there is none.
     pub bytes: Option<u64>,
+    /// True if clients may write.
     pub writes: bool,
 }
 
-/// What a client may reach.
+/// Part of a drive that a client may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SharePart {
+    /// First byte on the drive.
     pub start: u64,
+    /// Length in bytes.
     pub bytes: u64,
+    /// Block of the drive in bytes.
     pub block_bytes: u32,
+    /// True if clients may write.
     pub writes: bool,
 }
 
-/// A share whose socket waits for clients. The socket's name goes when this does.
+/// Share whose socket is bound. The socket's name goes when this is dropped.
 #[derive(Debug)]
 pub struct ShareSocket {
+    /// Socket at which clients connect.
     pub listener: UnixListener,
+    /// Share as it was asked for.
     pub share: Share,
-    pub part: Part,
+    /// Part of the drive that clients reach.
+    pub part: SharePart,
 }
 
 impl Share {
-    /// Read a share as it is typed.
+    /// Reads a share from the command line.
     ///
     /// # Errors
     /// If there is no path, or a word that is not known.
@@ -63,18 +75,18 @@ impl Share {
         Ok(share)
     }
 
-    /// The part of this drive that the share stands for.
+    /// Returns the part of this drive that the share stands for.
     ///
     /// # Errors
     /// If it reaches beyond the drive, is empty, or divides a block.
-    pub fn part(&self, geometry: Geometry) -> Result<Part, Problem> {
+    pub fn part(&self, geometry: Geometry) -> Result<SharePart, Problem> {
         let Geometry { capacity_bytes, block_bytes } = geometry;
         let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
         let end = self.start.checked_add(bytes).filter(|end| *end <= capacity_bytes);
         let block = u64::from(block_bytes);
         match end {
             Some(_) if bytes > 0 && self.start.is_multiple_of(block) && bytes.is_multiple_of(block) => {
-                Ok(Part { start: self.start, bytes, block_bytes, writes: self.writes })
+                Ok(SharePart { start: self.start, bytes, block_bytes, writes: self.writes })
             }
             _ => Err(Problem::new(
                 "--shm",
@@ -87,7 +99,7 @@ impl Share {
 }
 
 impl ShareSocket {
-    /// Wait for clients at the share's socket.
+    /// Binds the share's socket.
     ///
     /// # Errors
     /// If the share does not fit the drive, or its path is taken.
@@ -143,7 +155,7 @@ mod tests {
         let share = Share::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
         assert_eq!(share, Share { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
         let part = share.part(DRIVE).unwrap();
-        assert_eq!(part, Part { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
+        assert_eq!(part, SharePart { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
         let rest = Share::parse("x,offset=1024").unwrap().part(DRIVE).unwrap();
         assert_eq!((rest.bytes, rest.writes), ((1 << 20) - 1024, true));
     }

@@ -22,34 +22,33 @@ use crate::device::faults::Faults;
 use crate::nvme::registers::Registers;
 use crate::nvme::{AdminHost, Unreachable};
 
-/// A client that does not take a reply, or does not give its memory, within this time is let go: the device thread has
-/// others to look after.
+/// Time within which a client must take a reply, or give its memory: the device thread has others to serve.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Messages of one client in a row: others have their turn.
+/// Most messages of one client in a row.
 pub const MESSAGES_MAX: u32 = 64;
 
-/// A client.
+/// Client's socket and session, and through both the host of a controller.
 #[derive(Debug)]
 pub struct Connection {
     socket: UnixStream,
     session: Session,
-    /// When it has come.
+    /// Instant at which the client has connected.
     begun: Instant,
     incoming: Incoming,
-    /// The next request of the server's own, and the answer to the last one.
+    /// Number of the server's last own request.
     request_id: u16,
     answered: Option<Vec<u8>>,
     faults: Arc<Faults>,
     signals: Signals,
-    /// Other threads have the client's memory: what it says while it is asked for some could change that.
+    /// True if borrowers have the client's memory: a message that comes while the client is asked for some could change that.
     is_shared: bool,
     is_out_of_reach: bool,
-    /// The socket is broken, or what comes from it is no message: nothing more is done with it.
+    /// True if the socket is broken, or carries no messages: it is not used any more.
     is_over: bool,
 }
 
-/// What a client has said, with its descriptors.
+/// Message of a client, with its descriptors.
 #[derive(Debug)]
 pub struct Message {
     bytes: Vec<u8>,
@@ -57,13 +56,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether it does nothing but ring doorbells.
+    /// Returns true if the message does nothing but ring doorbells.
     pub fn only_rings(&self) -> bool {
         Session::only_rings(&self.bytes)
     }
 }
 
-/// A message, as far as it has come.
+/// Message of which some bytes may be still to come.
 #[derive(Debug, Default)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -72,7 +71,7 @@ struct Incoming {
 }
 
 impl Connection {
-    /// A client that has just connected.
+    /// Makes the connection of a client that has just connected.
     ///
     /// # Errors
     /// If the system has no memory file left.
@@ -93,7 +92,7 @@ impl Connection {
         })
     }
 
-    /// Answer the messages that have come. At the end of the connection, it [is over](Connection::is_over).
+    /// Answers the messages that have come. At its end, the connection [is over](Connection::is_over).
     fn attend(&mut self) {
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.next_message() else { return };
@@ -101,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// The next message, if it has come.
+    /// Returns the next message, if it has come.
     pub fn next_message(&mut self) -> Option<Message> {
         if self.is_over {
             return None;
@@ -115,40 +114,40 @@ impl Connection {
         }
     }
 
-    /// Give a thread what it needs to serve queues of this client; until all such threads have let go of it, nothing is asked of
-    /// the client, and nothing that it says may be answered but rings.
+    /// Gives a borrower what it needs to serve queues of this client. Until all borrowers have returned it, nothing may be
+    /// asked of the client, and none of its messages answered but doorbells.
     pub fn share(&mut self) -> Mapped {
         self.is_shared = true;
         Mapped::new(&self.session, &self.faults)
     }
 
-    /// A thread has let go of what it had.
+    /// Takes back what a borrower had.
     pub fn take_back(&mut self, mapped: Mapped) {
         self.signals.inherit(mapped.into_signals());
     }
 
-    /// No thread has anything any more.
+    /// Notes that no borrower has anything any more.
     pub fn have_alone(&mut self) {
         self.is_shared = false;
     }
 
-    /// Send interrupts again for which it is time; for how long there will be none, as far as that is known.
+    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
         self.signals.send_again(&self.session.interrupts, self.session.registers.masked)
     }
 
-    /// Whether the client has said which version it speaks.
+    /// Returns true if the client has agreed on a version.
     pub fn has_agreed(&self) -> bool {
         self.session.has_version()
     }
 
-    /// Whether the client has gone.
+    /// Returns true if the client has gone.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Answer a message.
+    /// Answers a message.
     pub fn answer(&mut self, Message { bytes: message, fds }: Message) {
         let header = message.first_chunk().map(Header::decode);
         if header.is_some_and(|header| header.is_reply() && header.id == self.request_id) {
@@ -165,8 +164,8 @@ impl Connection {
         }
     }
 
-    /// The next whole message, if it has come: first its header, then as much as that says, so that descriptors belong to
-    /// the message they came with.
+    /// Reads the next whole message: first its header, then as much as that says, so that descriptors belong to the message
+    /// that they came with.
     fn receive(&mut self) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         loop {
             let Incoming { bytes, filled, fds } = &mut self.incoming;
@@ -202,8 +201,8 @@ impl Connection {
         }
     }
 
-    /// Ask the client for something and wait for the answer's payload, answering what it asks meanwhile: it may hold up
-    /// its answer until it has that.
+    /// Sends a request to the client and returns the payload of the reply. Messages that come meanwhile are answered, as the
+    /// client may hold up its reply until then.
     #[cold]
     fn ask(&mut self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Unreachable> {
         if self.is_shared {
@@ -300,7 +299,7 @@ impl AsFd for Connection {
     }
 }
 
-/// Read what has come, with its descriptors: none if nothing has, zero bytes at the end.
+/// Reads what has come, with its descriptors: nothing if there is nothing, zero bytes at the end.
 fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Option<usize>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -319,7 +318,7 @@ fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::
     Ok(Some(received.bytes))
 }
 
-/// Send a whole message, with a descriptor at its beginning.
+/// Sends a whole message, with a descriptor at its beginning.
 fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let fds = fd.map(|fd| [fd]);
@@ -342,7 +341,7 @@ fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>) -> io::Resu
     Ok(())
 }
 
-/// Wait for a socket; false if that has taken too long.
+/// Waits for a socket; returns false if that has taken too long.
 fn wait(socket: BorrowedFd, flags: PollFlags, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };

@@ -27,54 +27,61 @@ const MASKABLE: u32 = 1 << 1;
 const AUTOMASKED: u32 = 1 << 2;
 const NORESIZE: u32 = 1 << 3;
 
-/// What the client asks for, as it stands in the message.
+/// Setting that the client asks for, as it stands in the message.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
+    /// Flags: format of the data, and action.
     pub flags: u32,
+    /// Kind of interrupts.
     pub kind: u32,
+    /// First of them.
     pub start: u32,
+    /// Number of them.
     pub count: u32,
-    /// For `DATA_BOOL`: which of them.
+    /// Flags of single interrupts, for `DATA_BOOL`.
     pub data: &'a [u8],
 }
 
-/// What a setting leads to.
+/// Result of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// The setting is in force.
     Fine,
     /// The pin may speak again.
     Unmasked,
 }
 
-/// That a setting makes no sense.
+/// Refusal of a setting that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonsense;
 
-/// Where interrupts go. Clones are for threads that send them, until the client changes anything; all of them have the one pin.
+/// Descriptors of a client's interrupts. Clones are for threads that send them, until the client changes anything; all of them
+/// share the one pin.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
     vectors: Vec<Option<Arc<EventFd>>>,
     pin: Option<Arc<EventFd>>,
-    /// The pin has spoken, or the client does not listen: it is to say so before the pin speaks again.
+    /// True if the pin has been raised, or the client does not listen: the client must unmask the pin before it is raised
+    /// again.
     is_pin_masked: Arc<AtomicBool>,
 }
 
-/// A descriptor to write to.
+/// Descriptor of the client that is written to.
 #[derive(Debug)]
 struct EventFd {
     fd: OwnedFd,
-    /// Writing might wait for the client: it is asked first whether it would.
+    /// True if a write might wait for the client: the descriptor is polled first.
     may_block: bool,
 }
 
 impl Interrupts {
-    /// So many vectors, beside the pin; nobody listens.
+    /// Makes so many vectors beside the pin, without descriptors.
     pub fn new(vectors: u16) -> Interrupts {
         let vectors = (0..vectors).map(|_| None).collect();
         Interrupts { vectors, pin: None, is_pin_masked: Arc::default() }
     }
 
-    /// Flags and number of the interrupts of a kind.
+    /// Returns flags and number of the interrupts of a kind.
     pub fn info(&self, kind: u32) -> (u32, u32) {
         match kind {
             PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
@@ -85,7 +92,7 @@ impl Interrupts {
         }
     }
 
-    /// Do what the client asks for, with the descriptors that came along.
+    /// Applies a setting of the client, with the descriptors that came along.
     ///
     /// # Errors
     /// If it makes no sense; nothing has changed then.
@@ -132,7 +139,7 @@ impl Interrupts {
         }
     }
 
-    /// The client wants to hear interrupts, to test the way.
+    /// Raises interrupts for a client that tests them.
     fn trigger(&self, setting: &Setting) {
         for place in 0..setting.count {
             let is_meant =
@@ -146,7 +153,7 @@ impl Interrupts {
         }
     }
 
-    /// Interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
+    /// Raises an interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
     pub fn raise(&self, vector: u16, masked: u32) {
         match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
             Some(event) => event.ring(),
@@ -173,7 +180,7 @@ impl EventFd {
         EventFd { fd, may_block: !flags.contains(OFlags::NONBLOCK) }
     }
 
-    /// A descriptor that is no event counter, or a counter that is full, is the client's affair.
+    /// Writes to the descriptor. One that is no event counter, or a counter that is full, is the client's affair.
     fn ring(&self) {
         let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use memmap2::{MmapOptions, MmapRaw};
 use phaselink_ring::chunk::{self, Word};
 
-use crate::front::guard::Guard;
+use crate::device::guard::Guard;
 
-/// Memory of a client.
+/// Memory of a client, mapped into this process.
 #[derive(Debug)]
 pub struct Mapping {
     /// Goes first, before the addresses become somebody else's.
@@ -26,7 +26,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Map `bytes` of the file behind `fd` from `offset` on.
+    /// Maps `bytes` of the file behind `fd` from `offset` on.
     ///
     /// # Errors
     /// If that is no file, it is shorter, the system refuses it, or too many are mapped already.
@@ -48,7 +48,7 @@ impl Mapping {
         Ok(Mapping { _guard: guard, map, writable })
     }
 
-    /// Copy the bytes from `offset` on.
+    /// Copies the bytes from `offset` on.
     ///
     /// # Panics
     /// If they reach beyond the end, as in every other method.
@@ -61,7 +61,7 @@ impl Mapping {
         unsafe { ptr::copy_nonoverlapping(self.map.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
-    /// Let the bytes from `offset` on be `from`; whether they may be.
+    /// Writes `from` to the bytes from `offset` on; returns false if they may not be written.
     #[inline]
     pub fn write(&self, offset: usize, from: &[u8]) -> bool {
         self.check(offset, from.len());
@@ -72,21 +72,21 @@ impl Mapping {
         self.writable
     }
 
-    /// Copy words straight from here, by whole lines; whether they stand where words do.
+    /// Copies words straight from the mapping, by whole lines; returns false if they are not aligned.
     #[inline]
     pub fn read_words(&self, offset: usize, into: &[AtomicU64]) -> bool {
         let words = self.words(offset, into.len());
         words.inspect(|words| AtomicU64::copy_all(words, into)).is_some()
     }
 
-    /// Copy words straight to here; whether they stand where words do, and may be written.
+    /// Copies words straight to the mapping; returns false if they are not aligned, or may not be written.
     #[inline]
     pub fn write_words(&self, offset: usize, from: &[AtomicU64]) -> bool {
         let words = self.words(offset, from.len()).filter(|_| self.writable);
         words.inspect(|words| AtomicU64::copy_all(from, words)).is_some()
     }
 
-    /// Begin to fetch lines that are going to be written.
+    /// Begins to load lines that are going to be written.
     #[inline]
     pub fn prefetch_to_write(&self, offset: usize, bytes: usize) {
         self.words(offset, bytes / 8).into_iter().for_each(chunk::prefetch_to_write);
@@ -102,7 +102,7 @@ impl Mapping {
         first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
     }
 
-    /// Write a completion entry, with the last word becoming visible after the others.
+    /// Writes a completion entry, whose last word becomes visible after the others.
     #[inline]
     pub fn post(&self, offset: usize, entry: &[u8; 16]) -> bool {
         let (&first, last) = entry.split_first_chunk::<12>().expect("an entry is longer");
@@ -117,13 +117,13 @@ impl Mapping {
         }
     }
 
-    /// The word at `offset`, if it stands where words do; what was written before it is seen after it.
+    /// Returns the word at `offset`, if it is aligned; what was written before it is seen after it.
     #[inline]
     pub fn load(&self, offset: usize) -> Option<u32> {
         self.word(offset).map(|word| u32::from_le(word.load(Ordering::Acquire)))
     }
 
-    /// Set such a word; what is looked at afterwards is looked at after that.
+    /// Sets the word at `offset`, if it is aligned; later loads come after it.
     pub fn store(&self, offset: usize, value: u32) {
         if let Some(word) = self.word(offset).filter(|_| self.writable) {
             word.store(value.to_le(), Ordering::SeqCst);

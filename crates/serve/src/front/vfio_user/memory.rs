@@ -8,20 +8,22 @@ use std::sync::Arc;
 use phaselink_core::table::Table;
 
 use super::mapping::Mapping;
-use crate::front::guard::MAPPINGS_MAX;
+use crate::device::guard::MAPPINGS_MAX;
 
 /// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map; user-space drivers one for
 /// each page of 2 MiB. This is the specification's default, and QEMU refuses a server that offers more.
 pub const REGIONS_MAX: usize = MAPPINGS_MAX;
 
-/// A range of addresses.
+/// Range of addresses of a client.
 #[derive(Debug, Default)]
 struct Region {
     start: u64,
     bytes: u64,
+    /// True if the device may read there.
     readable: bool,
+    /// True if the device may write there.
     writable: bool,
-    /// None if the client gave no descriptor.
+    /// Mapping of the range; none if the client gave no descriptor.
     mapping: Option<Mapping>,
 }
 
@@ -31,28 +33,28 @@ impl Region {
     }
 }
 
-/// All of it.
+/// Regions of a client.
 #[derive(Debug, Default)]
 struct Regions {
     table: Table<Region>,
-    /// Where each region is in that table, by its first address.
+    /// Place of each region in the table, by its first address.
     places: BTreeMap<u64, u32>,
 }
 
-/// It, as one thread sees it.
+/// Memory of a client, as one thread sees it.
 #[derive(Debug)]
 pub struct Memory {
     regions: Arc<Regions>,
-    /// Where accesses have been lately, by pages of 2 MiB: the next ones are likely there too.
+    /// Regions of the latest accesses, by pages of 2 MiB: the next ones are likely there too.
     recent: [Recent; RECENT],
 }
 
-/// Regions that are remembered: a driver's queues, and the buffers that it has under way.
+/// Number of remembered regions: a driver's queues, and the buffers that it has in flight.
 const RECENT: usize = 64;
 /// Bits of an address within a page of 2 MiB.
 const PAGE_SHIFT: u32 = 21;
 
-/// A region that has been found: its first address, its bytes, and its place; none has no bytes.
+/// Region that has been found: its first address, its bytes, and its place; a vacant entry has no bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     start: u64,
@@ -66,43 +68,50 @@ impl Default for Memory {
     }
 }
 
-/// A range to add.
+/// Range that a client adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RegionRequest {
+    /// First address.
     pub start: u64,
+    /// Length in bytes.
     pub bytes: u64,
     /// Offset in the descriptor's file.
     pub offset: u64,
+    /// True if the device may read there.
     pub readable: bool,
+    /// True if the device may write there.
     pub writable: bool,
 }
 
-/// Why a range is not added or taken away.
+/// Reason why a range is not added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is none, or it cannot be mapped, or it cuts through others.
+pub enum RegionRefusal {
+    /// The range is empty, cannot be mapped, or cuts through others.
     Invalid,
-    /// Part of it is there already.
+    /// Part of the range is there already.
     Exists,
-    /// There are too many.
+    /// There are too many ranges.
     TooMany,
     /// There is no such range.
     Missing,
 }
 
-/// Where part of an access goes.
+/// Destination of a part of an access.
 #[derive(Clone, Copy, Debug)]
-pub enum Target<'a> {
+pub enum AccessTarget<'a> {
+    /// Offset in a mapping.
     Mapped(&'a Mapping, usize),
-    /// To the client, if it allows reading and writing there.
+    /// The client has to be asked, if it allows reading and writing there.
     Remote {
+        /// True if the device may read there.
         readable: bool,
+        /// True if the device may write there.
         writable: bool,
     },
 }
 
 impl Regions {
-    /// Places of the regions that have a byte between `start` and `end`, the last one first.
+    /// Returns the places of the regions that have a byte between `start` and `end`, the last one first.
     fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
         let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
         before_end.take_while(move |place| self.table[*place as usize].end() > start)
@@ -116,12 +125,12 @@ impl Regions {
 }
 
 impl Memory {
-    /// The same memory for another thread: until that has let go of it, it does not change.
+    /// Shares the memory with another thread: it does not change until that thread drops it.
     pub fn share(&self) -> Memory {
         Memory { regions: Arc::clone(&self.regions), ..Memory::default() }
     }
 
-    /// The regions, to change them.
+    /// Returns the regions, to change them.
     ///
     /// # Panics
     /// If another thread has the memory.
@@ -130,21 +139,21 @@ impl Memory {
         Arc::get_mut(&mut self.regions).expect("no memory changes that others have")
     }
 
-    /// Add a range, mapped if there is a descriptor.
+    /// Adds a range, mapped if there is a descriptor.
     ///
     /// # Errors
     /// If it is not added.
     ///
     /// # Panics
     /// If another thread has the memory, as in everything that changes it.
-    pub fn map(&mut self, wanted: &Wanted, fd: Option<&OwnedFd>) -> Result<(), Refusal> {
-        let Wanted { start, bytes, offset, readable, writable } = *wanted;
-        let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(Refusal::Invalid)?;
+    pub fn map(&mut self, wanted: &RegionRequest, fd: Option<&OwnedFd>) -> Result<(), RegionRefusal> {
+        let RegionRequest { start, bytes, offset, readable, writable } = *wanted;
+        let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(RegionRefusal::Invalid)?;
         if self.regions.touched(start, end).next().is_some() {
-            return Err(Refusal::Exists);
+            return Err(RegionRefusal::Exists);
         }
         if self.regions.places.len() >= REGIONS_MAX {
-            return Err(Refusal::TooMany);
+            return Err(RegionRefusal::TooMany);
         }
         // What may not be read cannot be mapped: the client does it.
         let fd = fd.filter(|_| readable);
@@ -155,12 +164,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Take away every region within a range.
+    /// Removes every region within a range.
     ///
     /// # Errors
     /// If there is none, or the range divides one.
-    pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), Refusal> {
-        let end = start.checked_add(bytes).ok_or(Refusal::Invalid)?;
+    pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), RegionRefusal> {
+        let end = start.checked_add(bytes).ok_or(RegionRefusal::Invalid)?;
         let touched: Vec<u32> = self.regions.touched(start, end).collect();
         let is_within = |region: &Region| start <= region.start && region.end() <= end;
         match touched
@@ -168,8 +177,8 @@ impl Memory {
             .map(|place| is_within(&self.regions.table[*place as usize]))
             .reduce(|one, other| one && other)
         {
-            None => Err(Refusal::Missing),
-            Some(false) => Err(Refusal::Invalid),
+            None => Err(RegionRefusal::Missing),
+            Some(false) => Err(RegionRefusal::Invalid),
             Some(true) => {
                 let regions = self.change();
                 touched.into_iter().for_each(|place| regions.release(place));
@@ -178,14 +187,14 @@ impl Memory {
         }
     }
 
-    /// Take everything away.
+    /// Removes all regions.
     pub fn clear(&mut self) {
         *self.change() = Regions::default();
     }
 
-    /// Where an access of `bytes` at `address` goes, and how much of it goes there.
+    /// Returns the destination of an access of `bytes` at `address`, and how many of the bytes go there.
     #[inline]
-    pub fn find(&mut self, address: u64, bytes: usize) -> Option<(Target<'_>, usize)> {
+    pub fn find(&mut self, address: u64, bytes: usize) -> Option<(AccessTarget<'_>, usize)> {
         let recent = &mut self.recent[(address >> PAGE_SHIFT) as usize % RECENT];
         if address.wrapping_sub(recent.start) >= recent.bytes {
             let (start, place) = self.regions.places.range(..=address).next_back()?;
@@ -199,27 +208,27 @@ impl Memory {
         let offset = address - region.start;
         let here = (region.bytes - offset).min(bytes as u64) as usize;
         let place = match &region.mapping {
-            Some(mapping) => Target::Mapped(mapping, offset as usize),
-            None => Target::Remote { readable: region.readable, writable: region.writable },
+            Some(mapping) => AccessTarget::Mapped(mapping, offset as usize),
+            None => AccessTarget::Remote { readable: region.readable, writable: region.writable },
         };
         Some((place, here))
     }
 
-    /// The mapping that holds a whole access, and where.
+    /// Returns the mapping that holds a whole access, and the offset in it.
     #[inline]
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
-            (Target::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
+            (AccessTarget::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,
         }
     }
 }
 
-/// Why memory cannot be mapped: the process may have no more mappings, or it is not what the client says.
-fn refusal(error: io::Error) -> Refusal {
+/// Returns why memory cannot be mapped: the process may have no more mappings, or the memory is not what the client says.
+fn refusal(error: io::Error) -> RegionRefusal {
     match error.kind() {
-        io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => Refusal::TooMany,
-        _ => Refusal::Invalid,
+        io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => RegionRefusal::TooMany,
+        _ => RegionRefusal::Invalid,
     }
 }
 
@@ -227,8 +236,8 @@ fn refusal(error: io::Error) -> Refusal {
 mod tests {
     use super::*;
 
-    fn range(start: u64, bytes: u64) -> Wanted {
-        Wanted { start, bytes, offset: 0, readable: true, writable: true }
+    fn range(start: u64, bytes: u64) -> RegionRequest {
+        RegionRequest { start, bytes, offset: 0, readable: true, writable: true }
     }
 
     #[test]
@@ -248,11 +257,11 @@ mod tests {
         let mut memory = Memory::default();
         memory.map(&range(0x1000, 0x1000), None).unwrap();
         memory.map(&range(0x2000, 0x1000), None).unwrap();
-        assert_eq!(memory.map(&range(0x1fff, 1), None), Err(Refusal::Exists));
-        assert_eq!(memory.map(&range(u64::MAX, 2), None), Err(Refusal::Invalid));
-        assert_eq!(memory.map(&range(0, 0), None), Err(Refusal::Invalid));
-        assert_eq!(memory.unmap(0x1000, 0x800), Err(Refusal::Invalid));
-        assert_eq!(memory.unmap(0x3000, 0x1000), Err(Refusal::Missing));
+        assert_eq!(memory.map(&range(0x1fff, 1), None), Err(RegionRefusal::Exists));
+        assert_eq!(memory.map(&range(u64::MAX, 2), None), Err(RegionRefusal::Invalid));
+        assert_eq!(memory.map(&range(0, 0), None), Err(RegionRefusal::Invalid));
+        assert_eq!(memory.unmap(0x1000, 0x800), Err(RegionRefusal::Invalid));
+        assert_eq!(memory.unmap(0x3000, 0x1000), Err(RegionRefusal::Missing));
         assert_eq!(memory.unmap(0x1000, 0x2000), Ok(()));
         assert!(memory.find(0x1000, 1).is_none());
     }
@@ -267,7 +276,7 @@ mod tests {
         // An odd number of them goes round through all places below the power of two.
         let address = |number: u64| number * 77_777 % (1 << 16) * PAGE;
         for number in 0..50_000 {
-            memory.map(&Wanted { start: address(number), ..range(0, 4096) }, Some(&fd)).unwrap();
+            memory.map(&RegionRequest { start: address(number), ..range(0, 4096) }, Some(&fd)).unwrap();
         }
         for number in 0..50_000 {
             assert_eq!(memory.mapped(address(number) + 16, 16).map(|(_, offset)| offset), Some(16));
@@ -284,6 +293,6 @@ mod tests {
         for place in 0..REGIONS_MAX as u64 {
             memory.map(&range(place * 16, 16), None).unwrap();
         }
-        assert_eq!(memory.map(&range(1 << 40, 16), None), Err(Refusal::TooMany));
+        assert_eq!(memory.map(&range(1 << 40, 16), None), Err(RegionRefusal::TooMany));
     }
 }

@@ -17,47 +17,45 @@
 //! - [`wire`] is the layout of messages, [`pci`] the configuration space.
 //! - [`session`] answers messages. It has no socket: one message in, one reply out.
 //! - [`memory`] is the client's memory, [`mapping`] the part of it that is mapped here and the only `unsafe` code.
-//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller; [`reach`] what threads without the
-//!   socket have of it, `crew` how queues come to them, and `division` which.
-//! - [`front`] is an address with its controller; [`serve`] is the loop of the device thread, [`untimed`] and [`modelled`]
-//!   what it does with commands, without and with the model.
+//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller; [`reach`] what threads without
+//!   the socket have of it.
+//! - `controller` is an address with its controller; `lending` says which poll group has which of its queues, `command` has the
+//!   steps of a command's life, and `serve` the poll groups.
 //!
 //! A client goes when it likes. Its memory and interrupts are then let go, the controller is as after a power cut, and
 //! the next client may come; the data stays.
 
+mod command;
 pub mod connection;
-mod crew;
-mod division;
-pub mod front;
+mod controller;
 pub mod interrupts;
+mod lending;
 pub mod mapping;
 pub mod memory;
-pub mod modelled;
 pub mod pci;
 pub mod reach;
 mod serve;
 pub mod session;
-pub mod untimed;
 pub mod wire;
 
 use std::io;
 use std::path::Path;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::{Asked, Front, Kind, STRICT, Service, Switch, all, empty_exchange};
+use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, all};
+use super::service::Service;
+use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
-use crate::model::remote::Exchange;
-use crate::model::wall::{Clock, Wall};
 
-pub use front::{ControllerSocket, socket_path};
+pub use controller::{ControllerSocket, socket_path};
+pub use serve::behind_the_doorbell;
 
-/// How NVMe over vfio-user is asked for.
-pub const KIND: Kind = Kind {
+/// NVMe over vfio-user in the list of front-ends.
+pub const KIND: FrontKind = FrontKind {
     flag: "vfio-user",
     value: "PATH",
     help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
@@ -71,7 +69,7 @@ pub const KIND: Kind = Kind {
     sends_interrupts: true,
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
-    bind: |Asked { addresses, switches }, drive, geometry| {
+    bind: |FrontArguments { addresses, switches }, drive, geometry| {
         let is_strict = switches.contains(&STRICT);
         let bind = |(number, path): (usize, &String)| {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
@@ -90,7 +88,7 @@ fn check_model(drive: &Drive) -> Result<(), Problem> {
     Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
 }
 
-/// Sockets of NVMe over vfio-user.
+/// Bound sockets of NVMe over vfio-user.
 #[derive(Debug)]
 pub struct VfioUser(pub Vec<ControllerSocket>);
 
@@ -99,7 +97,7 @@ impl Front for VfioUser {
         self.0.iter().map(ControllerSocket::address).collect()
     }
 
-    /// A doorbell and an interrupt; where clients have the page of the doorbells, they look for answers, too.
+    /// Measures a doorbell and an interrupt. Clients that have the page of the doorbells poll for completions, too.
     fn empty_exchange(&self) -> io::Result<EmptyExchange> {
         match self.0.first().is_some_and(ControllerSocket::is_for_drivers) {
             true => Ok(empty_exchange::in_memory(KIND.flag)),
@@ -111,22 +109,11 @@ impl Front for VfioUser {
         true
     }
 
+    fn modelled_drive(&self, drive: &Drive) -> Drive {
+        behind_the_doorbell(drive, self.0.len())
+    }
+
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
-        let Service { device, wait, .. } = *service;
-        if !service.timing {
-            return untimed::serve(device, &self.0, wait, service.device_threads).map(|()| None);
-        }
-        let drive = modelled::behind_the_doorbell(&device.drive, self.0.len());
-        let engine = Engine::for_real_hosts(&drive, service.seed);
-        let engine = engine.ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?;
-        if service.device_threads > 1 {
-            let exchange = Exchange::new(wait, service.device_threads)?;
-            let mut wall = Wall::new(engine, exchange.clock().clone());
-            modelled::serve_divided(device, &self.0, &mut wall, &exchange, wait, service.device_threads)?;
-            return Ok(Some(service.outcome(&wall, &drive)));
-        }
-        let mut wall = Wall::new(engine, Clock::start()).with_faults(device, service.seed);
-        modelled::serve(device, &self.0, &mut wall, wait)?;
-        Ok(Some(service.outcome(&wall, &drive)))
+        serve::serve(service, &self.0)
     }
 }

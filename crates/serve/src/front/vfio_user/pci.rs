@@ -50,7 +50,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// That of a device with so many interrupt vectors, as after power-on.
+    /// Makes the configuration space of a device with so many interrupt vectors, as after power-on.
     pub fn new(vectors: u16) -> Configuration {
         let (bytes, writable) = ([0; HEADER_BYTES], [0; HEADER_BYTES]);
         let mut space = Configuration { bytes, writable, vectors };
@@ -61,7 +61,7 @@ impl Configuration {
         space
     }
 
-    /// The same space as after power-on.
+    /// Returns the configuration space as after power-on.
     pub fn reset(&self) -> Configuration {
         Configuration::new(self.vectors)
     }
@@ -121,12 +121,12 @@ impl Configuration {
         self.writable[at..at + bits.len()].copy_from_slice(bits);
     }
 
-    /// Whether the host has enabled interrupts by vector (MSI-X).
+    /// Returns true if the host has enabled interrupts by vector (MSI-X).
     pub fn has_vectors(&self) -> bool {
         self.bytes[at::VECTORS + 3] & 1 << 7 != 0
     }
 
-    /// What a host reads from `offset` on.
+    /// Reads the configuration space from `offset` on.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (at, byte) in (offset..).zip(into) {
             *byte = usize::try_from(at).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or(0);

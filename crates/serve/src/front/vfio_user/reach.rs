@@ -8,38 +8,38 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::interrupts::Interrupts;
-use super::memory::{Memory, Target};
+use super::memory::{AccessTarget, Memory};
 use super::session::{Doorbells, Session};
 use crate::device::faults::{DelayQueue, Faults, InterruptFault};
 use crate::nvme::{Host, Unreachable};
 
-/// A client, as one thread reaches it. Whatever implements this is a [`Host`].
+/// Client, as one thread reaches it. Whatever implements this is a [`Host`].
 pub trait Reach {
-    /// Its memory.
+    /// Returns the client's memory.
     fn memory(&mut self) -> &mut Memory;
 
-    /// Read memory that the client has not given a descriptor for.
+    /// Reads memory for which the client has given no descriptor.
     ///
     /// # Errors
     /// If it does not give it, or this thread cannot ask.
     fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
 
-    /// Write it.
+    /// Writes memory for which the client has given no descriptor.
     ///
     /// # Errors
     /// As [`Reach::read_remote`].
     fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
 
-    /// Whether something has not been reached since the last time because this thread cannot ask for it.
+    /// Returns true if an access has failed since the last call because this thread cannot ask the client.
     fn take_out_of_reach(&mut self) -> bool;
 
-    /// The page of the doorbells.
+    /// Returns the page of the doorbells.
     fn page(&self) -> &Doorbells;
 
-    /// Tell the client that an interrupt vector has something for it.
+    /// Sends an interrupt by a vector.
     fn send_interrupt(&mut self, vector: u16);
 
-    /// An access that is not within one mapping.
+    /// Reads from more than one mapping.
     ///
     /// # Errors
     /// If part of it is not there.
@@ -50,9 +50,9 @@ pub trait Reach {
             let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
             let (piece, others) = rest.split_at_mut(here);
             match place {
-                Target::Mapped(mapping, offset) => mapping.read(offset, piece),
-                Target::Remote { readable: true, .. } => self.read_remote(address, piece)?,
-                Target::Remote { .. } => return Err(Unreachable),
+                AccessTarget::Mapped(mapping, offset) => mapping.read(offset, piece),
+                AccessTarget::Remote { readable: true, .. } => self.read_remote(address, piece)?,
+                AccessTarget::Remote { .. } => return Err(Unreachable),
             }
             address = address.wrapping_add(here as u64);
             rest = others;
@@ -60,7 +60,7 @@ pub trait Reach {
         Ok(())
     }
 
-    /// The other way.
+    /// Writes to more than one mapping.
     ///
     /// # Errors
     /// If part of it is not there, or not to be written.
@@ -71,8 +71,8 @@ pub trait Reach {
             let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
             let (piece, others) = rest.split_at(here);
             match place {
-                Target::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
-                Target::Remote { writable: true, .. } => self.write_remote(address, piece)?,
+                AccessTarget::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
+                AccessTarget::Remote { writable: true, .. } => self.write_remote(address, piece)?,
                 _ => return Err(Unreachable),
             }
             address = address.wrapping_add(here as u64);
@@ -152,31 +152,31 @@ impl<T: Reach> Host for T {
     }
 }
 
-/// Interrupts on their way, some of which a fault loses or repeats.
+/// Sender of interrupts, some of which a fault loses or repeats.
 #[derive(Debug)]
 pub struct Signals {
     faults: Arc<Faults>,
-    /// Vectors of interrupts that a fault lets come again.
+    /// Vectors of interrupts that a fault repeats.
     again: DelayQueue<u16>,
 }
 
 impl Signals {
-    /// Of a device that has these faults.
+    /// Makes the sender of a device with these fault rules.
     pub fn new(faults: &Arc<Faults>) -> Signals {
         Signals { faults: Arc::clone(faults), again: DelayQueue::default() }
     }
 
-    /// Send one. `masked` are the pin's bits of INTMS.
+    /// Sends an interrupt. `masked` are the pin's bits of INTMS.
     pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
         match self.faults.match_interrupt() {
             Some(InterruptFault::Lost) => return,
-            Some(InterruptFault::Repeated(time)) => self.again.keep(time, vector),
+            Some(InterruptFault::Repeated(time)) => self.again.push(time, vector),
             None => {}
         }
         interrupts.raise(vector, masked);
     }
 
-    /// Send those again for which it is time; for how long there will be none, as far as that is known.
+    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
     #[inline]
     pub fn send_again(&mut self, interrupts: &Interrupts, masked: u32) -> Option<Duration> {
         while let Some(vector) = self.again.take_due() {
@@ -185,13 +185,13 @@ impl Signals {
         self.again.due_in()
     }
 
-    /// Those of another thread, which sends no more, come again from here.
+    /// Takes over the interrupts that another thread, which sends no more, was to repeat.
     pub fn inherit(&mut self, other: Signals) {
         self.again.extend(other.again);
     }
 }
 
-/// What another thread than that of the socket reaches, on lines of its own.
+/// Client, as a borrower of its queues reaches it. The structure fills cache lines of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Mapped {
@@ -204,7 +204,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// As the client has it just now: nothing of that changes as long as this is there.
+    /// Shares what the session has now, none of which changes as long as the borrower has this.
     pub fn new(session: &Session, faults: &Arc<Faults>) -> Mapped {
         Mapped {
             memory: session.memory.share(),
@@ -216,13 +216,13 @@ impl Mapped {
         }
     }
 
-    /// See [`Signals::send_again`].
+    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
         self.signals.send_again(&self.interrupts, self.masked)
     }
 
-    /// Interrupts that are to come again.
+    /// Returns the sender, with the interrupts that are to be repeated.
     pub fn into_signals(self) -> Signals {
         self.signals
     }

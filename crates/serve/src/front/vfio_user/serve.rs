@@ -1,52 +1,389 @@
-//! A device thread: one loop over its sockets' controllers and its queues of others, with the model or without it.
+//! Poll groups of NVMe controllers: each owns the sockets of some controllers, and borrows queues of others.
 
 use std::io;
 use std::time::Duration;
 
-use super::front::{Posts, Rounds};
-use crate::device::Device;
-use crate::model::wall::Wait;
+use phaselink_core::config::Wait as Waiting;
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::time::Span;
+use rustix::event::PollFd;
 
-/// What becomes of commands: at once, or when the model says.
-pub(super) trait Execution<'a> {
-    /// Look at all queues, and at whatever else is due; whether anything was there.
-    fn round(&mut self) -> bool;
+use super::command::{CommandRequest, Place, QueueEndpoint};
+use super::controller::{ControllerSocket, ServedController};
+use super::lending::{ControllerGroups, Handover, LentQueues, group_of};
+use super::reach::Reach;
+use crate::clock::Wait;
+use crate::device::counter::Counter;
+use crate::device::empty_exchange::exchange_of_words;
+use crate::device::tally::UndefinedBehaviour;
+use crate::device::wakeup::Wakeup;
+use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
+use crate::front::service::Service;
 
-    /// What the thread looks after.
-    fn posts(&mut self) -> &mut Posts<'a>;
-
-    /// Nothing has been there for a while: how long a thread that waits like this may sleep, at most.
-    fn rest(&mut self, wait: Wait) -> Duration;
-
-    /// What hosts have done is to be counted.
-    fn count_undefined(&mut self);
-
-    /// The thread has slept, until just now.
-    fn slept(&mut self) {}
+/// Queues of a controller whose socket another thread owns.
+#[derive(Clone, Copy, Debug)]
+struct BorrowedQueues<'a> {
+    groups: &'a ControllerGroups<'a>,
+    slot: &'a QueueOwner<LentQueues>,
+    /// Number of the controller among all that are served.
+    controller: usize,
 }
 
-/// Serve until the device is told to stop.
+/// Controllers and queues of one device thread.
+#[derive(Debug)]
+pub(super) struct ControllerGroup<'a> {
+    controllers: Vec<ServedController<'a>>,
+    borrowed: Vec<BorrowedQueues<'a>>,
+    /// Queue pairs of each controller in the model, if there is one.
+    model_queue_pairs: Option<u16>,
+    transfer_bytes_max: usize,
+    completion_lead: Span,
+}
+
+/// Adapts a drive to hosts that bring their own software: queues for so many controllers, and no costs of the modelled host.
+pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
+    let mut drive = drive.without_faults();
+    drive.nvme.queue_pairs *= controllers as u32;
+    drive.stack.stages.clear();
+    drive.stack.copy_bytes_per_ns = 0.0;
+    let host = &mut drive.host;
+    host.wait = Waiting::Spin;
+    for cost in [
+        &mut host.poll,
+        &mut host.mmio_write,
+        &mut host.context_switch,
+        &mut host.interrupt,
+        &mut host.idle_exit,
+        &mut host.interrupt_handler,
+        &mut host.wake,
+    ] {
+        *cost = Span::ZERO;
+    }
+    drive
+}
+
+/// Serves the clients of `served` until the device is told to stop. Queues of all controllers are divided among the device threads.
 ///
 /// # Errors
-/// If the system cannot wait for sockets.
-#[inline]
-pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Execution<'a>) -> io::Result<()> {
-    let mut rounds = Rounds::new(wait);
-    while !device.stop.is_requested() {
-        let mut found = execution.round();
-        if rounds.is_to_attend() {
-            let any = execution.posts().attend(device);
-            rounds.attended(any);
-            execution.count_undefined();
-            found |= any;
+/// If the system gives no thread, or cannot wait for sockets.
+pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
+    let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
+    let groups = service.groups(service.device_threads.min(queues));
+    let wakeups: Vec<&Wakeup> = groups.iter().map(|group| group.wakeup).collect();
+    let controllers = controller_groups(served, &wakeups);
+    let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
+    if service.timing {
+        let (lead, pairs) = (exchange_of_words(), service.device.drive.nvme.queue_pairs as u16);
+        fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
+    }
+    let groups = groups.into_iter().zip(fronts).map(|(group, front)| move || group.run(front));
+    run_all(service.device, "vfio-user", groups.collect())
+}
+
+fn controller_groups<'a>(served: &[ControllerSocket], wakeups: &[&'a Wakeup]) -> Vec<ControllerGroups<'a>> {
+    let groups = served.iter().enumerate();
+    groups.map(|(controller, served)| ControllerGroups::new(controller, served.limits(), wakeups)).collect()
+}
+
+/// Divides controllers and their queues among so many threads.
+fn divide<'a>(
+    served: &'a [ControllerSocket],
+    groups: &'a [ControllerGroups<'a>],
+    threads: usize,
+    wait: Wait,
+) -> Vec<ControllerGroup<'a>> {
+    let bytes = served.iter().map(|served| served.limits().transfer_bytes_max as usize).max();
+    let empty = |_| ControllerGroup {
+        controllers: Vec::new(),
+        borrowed: Vec::new(),
+        model_queue_pairs: None,
+        transfer_bytes_max: bytes.unwrap_or(0),
+        completion_lead: Span::ZERO,
+    };
+    let mut fronts: Vec<ControllerGroup<'a>> = (0..threads).map(empty).collect();
+    for (controller, (served, groups)) in served.iter().zip(groups).enumerate() {
+        let owned = ServedController::new(served, controller, wait, groups);
+        fronts[group_of(controller, 0, threads)].controllers.push(owned);
+        for set in 1..groups.sets() {
+            let borrowed = BorrowedQueues { groups, slot: groups.slot(set), controller };
+            fronts[group_of(controller, set, threads)].borrowed.push(borrowed);
         }
-        if rounds.is_to_rest(found) {
-            let time = execution.rest(wait);
-            if execution.posts().rest(device, time, &mut rounds)? {
-                execution.slept();
+    }
+    fronts
+}
+
+/// Fetches from every I/O queue of a set; returns true if there was anything.
+#[inline]
+fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
+    let mut found = false;
+    for queue in endpoint.set.io_queues() {
+        if endpoint.set.poll_doorbell(queue, endpoint.host) {
+            found |= life.serve_queue(endpoint, queue.into());
+            endpoint.set.send_interrupts(endpoint.host);
+        }
+    }
+    found
+}
+
+impl<'a> ControllerGroup<'a> {
+    fn first_model_queue(&self, controller: usize) -> Option<u16> {
+        self.model_queue_pairs.map(|pairs| controller as u16 * pairs)
+    }
+
+    #[inline]
+    fn fetch_owned(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+        let mut found = false;
+        for place in 0..self.controllers.len() {
+            let first_model_queue = self.first_model_queue(self.controllers[place].number);
+            let controller = &mut self.controllers[place];
+            let count = |status| life.counter.counts().errors += u64::from(status != Status::SUCCESS);
+            found |= controller.administer(count);
+            let (groups, client) = (controller.groups(), controller.clients_ever);
+            let Some((sets, host)) = controller.own() else { continue };
+            for set in sets {
+                let place = Place::Owned(place);
+                let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue };
+                found |= fetch_set(life, &mut endpoint);
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn fetch_borrowed(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+        let mut found = false;
+        for (place, borrowed) in self.borrowed.iter().enumerate() {
+            let BorrowedQueues { groups, slot, controller } = *borrowed;
+            let Some(mut entered) = slot.enter() else { continue };
+            let Some(lent) = &mut *entered else { continue };
+            let first_model_queue = self.first_model_queue(controller);
+            let LentQueues { client, set, host, .. } = &mut **lent;
+            let place = Place::Borrowed(place);
+            let mut endpoint = QueueEndpoint { place, client: *client, groups, set, host, first_model_queue };
+            found |= fetch_set(life, &mut endpoint);
+            lent.report(groups);
+        }
+        found
+    }
+
+    /// Takes what borrowers have handed over; returns true if there was anything.
+    #[inline]
+    fn take_handed_over(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+        let mut any = false;
+        for place in 0..self.controllers.len() {
+            let handover = &self.controllers[place].groups().handover;
+            if handover.has_any() {
+                handover.take().into_iter().for_each(|handed_over| self.on_handover(life, place, handed_over));
+                any = true;
+            }
+        }
+        any
+    }
+
+    #[cold]
+    fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
+        // What a request takes may have to be asked for over the socket; and the controller follows news at its next turn.
+        self.controllers[place].take_back();
+        if let Handover::Request(mut request) = handed_over {
+            request.request_mut().place = Place::Owned(place);
+            if let Some(request) = life.keep_until_due(*request) {
+                self.resume(life, request);
             }
         }
     }
-    execution.count_undefined();
-    Ok(())
+
+    fn count_undefined(&mut self, counter: &mut Counter<'_>) {
+        let mut note = |seen: Vec<(&'static UndefinedBehaviour, u64)>| {
+            seen.into_iter().for_each(|(behaviour, count)| counter.counts().note_undefined(behaviour, count));
+        };
+        self.controllers.iter_mut().for_each(|controller| note(controller.controller.take_undefined()));
+        for borrowed in &self.borrowed {
+            if let Some(mut entered) = borrowed.slot.enter() {
+                entered.iter_mut().for_each(|lent| note(lent.set.take_undefined()));
+            }
+        }
+    }
+}
+
+impl Resume<CommandRequest> for ControllerGroup<'_> {
+    fn resume(&mut self, life: &mut Lifecycle<'_, CommandRequest>, mut request: RequestInFlight<CommandRequest>) {
+        let CommandRequest { place, client, ref command, .. } = *request.request();
+        match place {
+            Place::Owned(number) => {
+                let controller = &mut self.controllers[number];
+                let groups = controller.groups();
+                let Some((set, host)) = controller.find(client, command) else { return };
+                let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue: None };
+                endpoint.read_again(request.request_mut());
+                life.advance(&mut endpoint, request);
+                endpoint.set.send_interrupts(endpoint.host);
+            }
+            Place::Borrowed(number) => {
+                let BorrowedQueues { groups, slot, .. } = self.borrowed[number];
+                let mut entered = slot.enter();
+                match entered.as_deref_mut().and_then(Option::as_mut).filter(|lent| lent.client == client) {
+                    None => groups.hand_over(request),
+                    Some(lent) => {
+                        let LentQueues { set, host, .. } = &mut **lent;
+                        let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue: None };
+                        life.advance(&mut endpoint, request);
+                        endpoint.set.send_interrupts(endpoint.host);
+                    }
+                }
+            }
+        }
+    }
+
+    fn has_clients(&self) -> bool {
+        let has_queues = |borrowed: &BorrowedQueues<'_>| borrowed.slot.enter().is_some();
+        self.controllers.iter().any(|controller| controller.client.is_some()) || self.borrowed.iter().any(has_queues)
+    }
+}
+
+impl FrontEnd for ControllerGroup<'_> {
+    type Request = CommandRequest;
+    const DELIVERY: Delivery = Delivery::BytesAhead;
+    const ROUNDS_PER_ATTENTION: u32 = 512;
+
+    fn transfer_bytes_max(&self) -> usize {
+        self.transfer_bytes_max
+    }
+
+    fn completion_lead(&self) -> Span {
+        self.completion_lead
+    }
+
+    fn attend(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+        let device = life.device;
+        let any = self.controllers.iter_mut().fold(false, |any, controller| controller.attend(device) | any);
+        for borrowed in &self.borrowed {
+            if let Some(mut entered) = borrowed.slot.enter()
+                && let Some(lent) = &mut *entered
+            {
+                lent.host.interrupt_again();
+                lent.set.post_held(&mut lent.host);
+                lent.set.send_interrupts(&mut lent.host);
+            }
+        }
+        self.count_undefined(&mut life.counter);
+        any
+    }
+
+    #[inline]
+    fn fetch(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
+        self.take_handed_over(life) | self.fetch_owned(life) | self.fetch_borrowed(life)
+    }
+
+    /// Returns true if every client rings by a message: a doorbell in memory alone ends no sleep.
+    fn can_sleep(&self) -> bool {
+        let is_silent = |borrowed: &BorrowedQueues<'_>| {
+            borrowed.slot.enter().is_some_and(|lent| lent.iter().any(|lent| lent.rings_silently))
+        };
+        !self.controllers.iter().any(ServedController::rings_silently) && !self.borrowed.iter().any(is_silent)
+    }
+
+    fn prepare_sleep(&mut self, time: &mut Duration) -> Option<Vec<PollFd<'_>>> {
+        let mut has_work = false;
+        let mut limit = |next: Option<Duration>| *time = next.map_or(*time, |next| next.min(*time));
+        for controller in &mut self.controllers {
+            has_work |= controller.groups().handover.has_any();
+            let Some(client) = &mut controller.client else { continue };
+            has_work |= controller.controller.request_doorbells(client);
+            limit(client.interrupt_again());
+        }
+        for borrowed in &self.borrowed {
+            let Some(mut entered) = borrowed.slot.enter() else { continue };
+            let Some(lent) = &mut *entered else { continue };
+            let LentQueues { set, host, rings_silently, .. } = &mut **lent;
+            // The queues may have come since it was seen that no client rings silently.
+            has_work |= *rings_silently || set.request_doorbells(host) || set.has_work(host);
+            limit(host.interrupt_again());
+        }
+        (!has_work).then(|| self.controllers.iter().map(ServedController::polled).collect())
+    }
+
+    fn end(&mut self, life: &mut Lifecycle<'_, CommandRequest>) {
+        self.count_undefined(&mut life.counter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ops::Range;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::connection::Connection;
+    use super::super::controller::tests::sockets;
+    use super::*;
+
+    fn wakeups(threads: usize) -> Vec<Wakeup> {
+        (0..threads).map(|_| Wakeup::new().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_thread_does_not_sleep_while_something_is_handed_over_to_it() {
+        let (served, wakeups) = (sockets("left", 1, 1), wakeups(1));
+        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+        let mut group = divide(&served, &groups, 1, Wait::Block).remove(0);
+        let host = UnixStream::pair().unwrap().0;
+        group.controllers[0].client =
+            Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());
+        let mut time = Duration::from_secs(1);
+        assert!(group.prepare_sleep(&mut time).is_some());
+        groups[0].handover.put(Handover::News);
+        assert!(group.prepare_sleep(&mut time).is_none());
+    }
+
+    #[test]
+    fn every_set_has_one_thread_and_controllers_of_one_queue_take_turns() {
+        for (controllers, queue_pairs, threads) in [(1, 6, 2), (1, 2, 2), (3, 1, 2), (4, 4, 3)] {
+            let (served, wakeups) = (sockets("sets", controllers, queue_pairs), wakeups(threads));
+            let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+            let divided = divide(&served, &groups, threads, Wait::Adaptive);
+            let sets = groups.iter().map(ControllerGroups::sets).sum::<usize>();
+            let served = divided.iter().map(|group| group.controllers.len() + group.borrowed.len());
+            assert_eq!(served.sum::<usize>(), sets);
+            assert!(divided.iter().all(|group| !group.controllers.is_empty() || !group.borrowed.is_empty()));
+            assert_eq!(groups[0].sets(), threads.min(queue_pairs as usize));
+        }
+        assert_eq!([0, 1, 2].map(|controller| group_of(controller, 0, 2)), [0, 1, 0]);
+    }
+
+    /// Lines that a thread writes for requests: the lock of a slot and what is in it, and the owner's own set.
+    #[test]
+    fn no_cache_line_is_written_by_two_device_threads() {
+        const THREADS: usize = 3;
+        let (served, wakeups) = (sockets("lines", 4, 3), wakeups(THREADS));
+        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+        let mut divided = divide(&served, &groups, THREADS, Wait::Adaptive);
+        let mut lines: [BTreeSet<usize>; THREADS] = Default::default();
+        let of = |range: Range<usize>| range.start / 64..range.end.div_ceil(64);
+        for (number, (served, groups)) in served.iter().zip(&groups).enumerate() {
+            let socket = UnixStream::pair().unwrap().0;
+            let mut client = Connection::new(socket, true, served.limits(), &Default::default()).unwrap();
+            let own = group_of(number, 0, THREADS);
+            let mut owned = divided[own].controllers.iter_mut();
+            let controller = owned.find(|controller| controller.number == number).unwrap();
+            lines[own].extend(of(bytes_of(&*controller.controller.queue_sets()[0])));
+            for set in 1..groups.sets() {
+                groups.lend(set, LentQueues::new(1, controller.controller.empty_queue_set(), client.share(), false));
+                let entered = groups.slot(set).enter().unwrap();
+                let lent = entered.as_ref().unwrap();
+                let own = &mut lines[group_of(number, set, THREADS)];
+                own.extend(of(bytes_of(&*entered)).chain(of(bytes_of(&**lent))).chain(of(bytes_of(&*lent.set))));
+            }
+        }
+        let all: BTreeSet<&usize> = lines.iter().flatten().collect();
+        assert!(all.len() > 100);
+        assert_eq!(all.len(), lines.iter().map(BTreeSet::len).sum::<usize>(), "a line is written by two threads");
+    }
+
+    fn bytes_of<T>(value: &T) -> Range<usize> {
+        let start = std::ptr::from_ref(value) as usize;
+        start..start + size_of::<T>()
+    }
 }

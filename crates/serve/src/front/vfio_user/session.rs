@@ -10,7 +10,7 @@ use phaselink_ring::shared::memory::Memory as Page;
 use serde_json::{Value, json};
 
 use super::interrupts::{self, Interrupts, Outcome, Setting};
-use super::memory::{Memory, REGIONS_MAX, Refusal, Wanted};
+use super::memory::{Memory, REGIONS_MAX, RegionRefusal, RegionRequest};
 use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
@@ -48,23 +48,25 @@ const UNMAP_ALL: u32 = 1 << 1;
 /// Bytes of a message that rings a doorbell: its header, which place of which region it is about, and the value.
 pub const RING_BYTES: usize = HEADER_BYTES + 16 + 4;
 
-/// A refused message: its error number.
+/// Error number of a refused message.
 type Refused = i32;
 
-/// What goes back to the client.
+/// Reply to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
+    /// Message with its header.
     pub bytes: Vec<u8>,
-    /// The descriptor of the doorbells goes with it.
+    /// True if the descriptor of the doorbells goes with it.
     pub with_doorbells: bool,
 }
 
-/// A client as far as the protocol goes, with the state of the device that it sees.
+/// Protocol state of a client, with the state of the device that it sees.
 #[derive(Debug)]
 pub struct Session {
     has_version: bool,
     /// The client's `max_data_xfer_size`.
     pub transfer_bytes_max: usize,
+    /// Registers of the controller.
     pub registers: Registers,
     /// Queue pairs for commands, beside the admin queue.
     queue_pairs: u32,
@@ -74,14 +76,16 @@ pub struct Session {
     /// Registers and doorbells as a file, of which only the page with the doorbells is used.
     doorbells: Arc<Doorbells>,
     doorbells_fd: OwnedFd,
-    /// Whether clients may map that page: then they need no message to ring, and cannot wake anybody.
+    /// True if clients may map the page of the doorbells: then they need no message to ring, and wake nobody.
     is_mappable: bool,
+    /// Memory that the client has mapped.
     pub memory: Memory,
+    /// Descriptors for interrupts.
     pub interrupts: Interrupts,
 }
 
 impl Session {
-    /// A device with these limits, that nobody has spoken to.
+    /// Makes the state of a device with these limits, before the first message.
     ///
     /// # Errors
     /// If the system has no memory file left.
@@ -102,31 +106,31 @@ impl Session {
         })
     }
 
-    /// Whether the client has said which version it speaks.
+    /// Returns true if the client has agreed on a version.
     pub fn has_version(&self) -> bool {
         self.has_version
     }
 
-    /// The descriptor that a reply may take along.
+    /// Returns the descriptor of the doorbells, which a reply may take along.
     pub fn doorbells_fd(&self) -> &OwnedFd {
         &self.doorbells_fd
     }
 
-    /// The doorbells, for whoever serves queues.
+    /// Returns the doorbells, for threads that serve queues.
     pub fn doorbells(&self) -> &Arc<Doorbells> {
         &self.doorbells
     }
 
-    /// Whether a message does nothing but ring doorbells.
+    /// Returns true if a message does nothing but ring doorbells.
     pub fn only_rings(message: &[u8]) -> bool {
         let Some((header, payload)) = message.split_first_chunk::<HEADER_BYTES>() else { return false };
         let header = Header::decode(header);
-        let access = Access::read(&mut Fields(payload));
-        let is_of_doorbells = |access: Access| access.region == BAR_REGISTERS && access.offset >= REGISTER_BYTES;
+        let access = RegionAccess::read(&mut Fields(payload));
+        let is_of_doorbells = |access: RegionAccess| access.region == BAR_REGISTERS && access.offset >= REGISTER_BYTES;
         header.command == command::REGION_WRITE && !header.is_reply() && access.is_ok_and(is_of_doorbells)
     }
 
-    /// Answer one message, header and payload, with the descriptors that came along. Any bytes will do.
+    /// Answers one message, header and payload, with the descriptors that came along. Any bytes are safe.
     pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<Reply> {
         let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::decode(header);
@@ -143,7 +147,7 @@ impl Session {
         })
     }
 
-    fn answer(&mut self, header: &Header, payload: Fields, fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
+    fn answer(&mut self, header: &Header, payload: Fields, fds: Vec<OwnedFd>) -> Result<ReplyPayload, Refused> {
         if header.is_reply() || !self.has_version && header.command != command::VERSION {
             return Err(libc::EINVAL);
         }
@@ -160,16 +164,16 @@ impl Session {
             command::REGION_WRITE_MULTI => self.region_write_multi(payload),
             command::DEVICE_RESET => {
                 self.reset();
-                Ok(Answer::default())
+                Ok(ReplyPayload::default())
             }
             // Region descriptors for interrupts by the kernel are optional, and so is migration.
             _ => Err(libc::ENOTSUP),
         }
     }
 
-    /// Versions: the same major one, and the smaller minor one. What a client says about itself it may leave out, and
-    /// then nothing is said back.
-    fn agree(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+    /// Agrees on the same major and the smaller minor version. A client may leave out what it says about itself, and then
+    /// nothing is said back.
+    fn agree(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let (major, minor) = payload.u16().zip(payload.u16()).ok_or(libc::EINVAL)?;
         if major != MAJOR {
             return Err(libc::ENOTSUP);
@@ -187,16 +191,16 @@ impl Session {
         Ok(answer.into())
     }
 
-    fn map(&mut self, mut payload: Fields, fds: &[OwnedFd]) -> Result<Answer, Refused> {
+    fn map(&mut self, mut payload: Fields, fds: &[OwnedFd]) -> Result<ReplyPayload, Refused> {
         let mut read = || Some((payload.u32()?, payload.u32()?, payload.u64()?, payload.u64()?, payload.u64()?));
         let (_, flags, offset, start, bytes) = read().ok_or(libc::EINVAL)?;
         let (readable, writable) = (flags & MAP_READ != 0, flags & MAP_WRITE != 0);
-        let wanted = Wanted { start, bytes, offset, readable, writable };
+        let wanted = RegionRequest { start, bytes, offset, readable, writable };
         self.memory.map(&wanted, fds.first()).map_err(error_number)?;
-        Ok(Answer::default())
+        Ok(ReplyPayload::default())
     }
 
-    fn unmap(&mut self, payload: Fields) -> Result<Answer, Refused> {
+    fn unmap(&mut self, payload: Fields) -> Result<ReplyPayload, Refused> {
         let mut fields = payload;
         let mut read = || Some((fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?));
         let (_, flags, start, bytes) = read().ok_or(libc::EINVAL)?;
@@ -209,7 +213,7 @@ impl Session {
         Ok(payload.0[..24].to_vec().into())
     }
 
-    fn region_info(&self, mut payload: Fields) -> Result<Answer, Refused> {
+    fn region_info(&self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
         let (room, _, region) = read().ok_or(libc::EINVAL)?;
         let bytes = region_bytes(region).ok_or(libc::EINVAL)?;
@@ -230,10 +234,10 @@ impl Session {
             answer.extend([0, 1, 0_u32].into_iter().flat_map(u32::to_le_bytes));
             answer.extend([REGISTER_BYTES, REGISTERS_BYTES - REGISTER_BYTES].into_iter().flat_map(u64::to_le_bytes));
         }
-        Ok(Answer { payload: answer, with_doorbells: is_mappable })
+        Ok(ReplyPayload { payload: answer, with_doorbells: is_mappable })
     }
 
-    fn set_interrupts(&mut self, mut payload: Fields, fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
+    fn set_interrupts(&mut self, mut payload: Fields, fds: Vec<OwnedFd>) -> Result<ReplyPayload, Refused> {
         let mut read = || Some([payload.u32()?, payload.u32()?, payload.u32()?, payload.u32()?, payload.u32()?]);
         let [_, flags, kind, start, count] = read().ok_or(libc::EINVAL)?;
         let setting = Setting { flags, kind, start, count, data: payload.0 };
@@ -242,10 +246,10 @@ impl Session {
             Ok(Outcome::Unmasked) => self.registers.interrupts_unmasked = true,
             Err(interrupts::Nonsense) => return Err(libc::EINVAL),
         }
-        Ok(Answer::default())
+        Ok(ReplyPayload::default())
     }
 
-    fn interrupt_info(&self, mut payload: Fields) -> Result<Answer, Refused> {
+    fn interrupt_info(&self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
         let (_, _, kind) = read().ok_or(libc::EINVAL)?;
         if kind >= interrupts::KINDS {
@@ -255,8 +259,8 @@ impl Session {
         Ok([16, flags, kind, count].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
     }
 
-    fn region_read(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
-        let access = Access::read(&mut payload)?;
+    fn region_read(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
+        let access = RegionAccess::read(&mut payload)?;
         let mut answer = access.encode();
         let from = answer.len();
         answer.resize(from + access.count as usize, 0);
@@ -271,25 +275,25 @@ impl Session {
         Ok(answer.into())
     }
 
-    fn region_write(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
-        let access = Access::read(&mut payload)?;
+    fn region_write(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
+        let access = RegionAccess::read(&mut payload)?;
         let from = payload.bytes(access.count as usize).ok_or(libc::EINVAL)?;
         self.write(&access, from);
         Ok(access.encode().into())
     }
 
-    /// Several writes at once, of up to 8 bytes each, in order; those behind one that makes no sense are not done.
-    fn region_write_multi(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+    /// Executes several writes of up to 8 bytes each, in order; those behind an invalid one are not executed.
+    fn region_write_multi(&mut self, mut payload: Fields) -> Result<ReplyPayload, Refused> {
         let count = payload.u64().ok_or(libc::EINVAL)?;
         for _ in 0..count {
-            let access = Access::read(&mut payload)?;
+            let access = RegionAccess::read(&mut payload)?;
             let from = payload.bytes(8).ok_or(libc::EINVAL)?;
             self.write(&access, from.get(..access.count as usize).ok_or(libc::EINVAL)?);
         }
         Ok(count.to_le_bytes().to_vec().into())
     }
 
-    fn write(&mut self, access: &Access, from: &[u8]) {
+    fn write(&mut self, access: &RegionAccess, from: &[u8]) {
         let offset = access.offset;
         match access.region {
             BAR_REGISTERS if offset < REGISTER_BYTES => {
@@ -310,8 +314,8 @@ impl Session {
         }
     }
 
-    /// Doorbells are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section 3.1.2.1);
-    /// anything else has no effect.
+    /// Rings doorbells, which are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section 3.1.2.1);
+    /// any other access has no effect.
     fn ring(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks::<4>();
         if !offset.is_multiple_of(4) || !rest.is_empty() {
@@ -335,7 +339,7 @@ impl Session {
         }
     }
 
-    /// Whether ringing like this is left undefined.
+    /// Reports a doorbell write that the specification leaves undefined.
     fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
         let (tail, head) = self.doorbells.of(queue);
         let known = u64::from(if shift == 0 { tail } else { head });
@@ -344,7 +348,7 @@ impl Session {
         self.registers.note(is_ready && known == value, &strict::DOORBELL_STALE);
     }
 
-    /// As after power-on, but for the client's memory and interrupts.
+    /// Resets the device as after power-on, but for the client's memory and interrupts.
     fn reset(&mut self) {
         self.registers.reset_device();
         self.configuration = self.configuration.reset();
@@ -352,12 +356,12 @@ impl Session {
     }
 }
 
-/// The page of the doorbells, which clients may have mapped.
+/// Page of the doorbells, which clients may have mapped.
 #[derive(Debug)]
 pub struct Doorbells(Page);
 
 impl Doorbells {
-    /// Those of a queue pair: submission tail, completion head.
+    /// Returns the doorbells of a queue pair: submission tail, completion head.
     #[inline]
     pub fn of(&self, queue: u16) -> (u32, u32) {
         // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
@@ -365,7 +369,7 @@ impl Doorbells {
         (both as u32, (both >> 32) as u32)
     }
 
-    /// Let them be `value` where `mask` has ones.
+    /// Sets the doorbells of a queue pair to `value` where `mask` has ones.
     pub fn set(&self, queue: u16, mask: u64, value: u64) {
         let word = self.0.word(doorbell_at(queue));
         let merge = |old: u64| Some(old & !mask | value & mask);
@@ -376,43 +380,43 @@ impl Doorbells {
 
 /// Payload of a reply.
 #[derive(Debug, Default)]
-struct Answer {
+struct ReplyPayload {
     payload: Vec<u8>,
     with_doorbells: bool,
 }
 
-impl From<Vec<u8>> for Answer {
-    fn from(payload: Vec<u8>) -> Answer {
-        Answer { payload, with_doorbells: false }
+impl From<Vec<u8>> for ReplyPayload {
+    fn from(payload: Vec<u8>) -> ReplyPayload {
+        ReplyPayload { payload, with_doorbells: false }
     }
 }
 
-/// Which bytes of a region a message is about; they lie within it.
+/// Bytes of a region that a message is about; they lie within it.
 #[derive(Clone, Copy, Debug)]
-struct Access {
+struct RegionAccess {
     offset: u64,
     region: u32,
     count: u32,
 }
 
-impl Access {
-    fn read(payload: &mut Fields) -> Result<Access, Refused> {
+impl RegionAccess {
+    fn read(payload: &mut Fields) -> Result<RegionAccess, Refused> {
         let mut read = || Some((payload.u64()?, payload.u32()?, payload.u32()?));
         let (offset, region, count) = read().ok_or(libc::EINVAL)?;
         let bytes = region_bytes(region).ok_or(libc::EINVAL)?;
         match offset.checked_add(count.into()) {
-            Some(end) if end <= bytes => Ok(Access { offset, region, count }),
+            Some(end) if end <= bytes => Ok(RegionAccess { offset, region, count }),
             _ => Err(libc::EINVAL),
         }
     }
 
     fn encode(&self) -> Vec<u8> {
-        let Access { offset, region, count } = self;
+        let RegionAccess { offset, region, count } = self;
         [&offset.to_le_bytes()[..], &region.to_le_bytes(), &count.to_le_bytes()].concat()
     }
 }
 
-/// Bytes of a region; none of one that does not exist.
+/// Returns the size of a region in bytes; nothing if there is no such region.
 fn region_bytes(region: u32) -> Option<u64> {
     match region {
         BAR_REGISTERS => Some(REGISTERS_BYTES),
@@ -422,7 +426,7 @@ fn region_bytes(region: u32) -> Option<u64> {
     }
 }
 
-/// What the server can do, of what the client has offered to do.
+/// Returns the capabilities of the server, as far as the client has offered them.
 fn capabilities(said: &Value) -> Value {
     let mut capabilities = json!({
         "max_msg_fds": DESCRIPTORS_MAX,
@@ -436,7 +440,7 @@ fn capabilities(said: &Value) -> Value {
     json!({ "capabilities": capabilities })
 }
 
-fn device_info(mut payload: Fields) -> Result<Answer, Refused> {
+fn device_info(mut payload: Fields) -> Result<ReplyPayload, Refused> {
     let room = payload.u32().ok_or(libc::EINVAL)?;
     if room < 16 {
         return Err(libc::EINVAL);
@@ -445,12 +449,12 @@ fn device_info(mut payload: Fields) -> Result<Answer, Refused> {
     Ok(answer.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
 }
 
-fn error_number(refusal: Refusal) -> Refused {
+fn error_number(refusal: RegionRefusal) -> Refused {
     match refusal {
-        Refusal::Invalid => libc::EINVAL,
-        Refusal::Exists => libc::EEXIST,
-        Refusal::TooMany => libc::ENOSPC,
-        Refusal::Missing => libc::ENOENT,
+        RegionRefusal::Invalid => libc::EINVAL,
+        RegionRefusal::Exists => libc::EEXIST,
+        RegionRefusal::TooMany => libc::ENOSPC,
+        RegionRefusal::Missing => libc::ENOENT,
     }
 }
 

@@ -11,6 +11,7 @@ pub const TRANSFER_BYTES_MAX: usize = 1 << 20;
 pub const DESCRIPTORS_MAX: usize = 16;
 
 /// Numbers of commands.
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod command {
     pub const VERSION: u16 = 1;
     pub const DMA_MAP: u16 = 2;
@@ -33,12 +34,14 @@ const REPLY: u32 = 1;
 const NO_REPLY: u32 = 1 << 4;
 const ERROR: u32 = 1 << 5;
 
-/// What every message begins with.
+/// Header of every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// Number of the message, which its reply repeats.
     pub id: u16,
+    /// Command.
     pub command: u16,
-    /// Of the whole message.
+    /// Length of the whole message.
     pub bytes: u32,
     flags: u32,
     error: u32,
@@ -77,17 +80,17 @@ impl Header {
         Header { id: first as u16, command: (first >> 16) as u16, bytes: length, flags, error }
     }
 
-    /// Whether the message answers another.
+    /// Returns true if the message is a reply.
     pub fn is_reply(&self) -> bool {
         self.flags & TYPE == REPLY
     }
 
-    /// Whether the message wants no answer.
+    /// Returns true if the message wants no reply.
     pub fn is_posted(&self) -> bool {
         self.flags & NO_REPLY != 0
     }
 
-    /// Whether a reply is a refusal.
+    /// Returns true if a reply is a refusal.
     pub fn is_refusal(&self) -> bool {
         self.flags & ERROR != 0
     }

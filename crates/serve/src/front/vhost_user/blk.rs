@@ -2,26 +2,27 @@
 
 use crate::device::store::Geometry;
 
-/// A sector, in which all places and sizes are counted whatever the drive's block (section 5.2.4).
+/// Size of a sector, in which all places and sizes are counted whatever the drive's block (section 5.2.4).
 pub const SECTOR_BYTES: u64 = 512;
 /// Type, reserved and sector, with which a request begins (section 5.2.6).
 pub const HEADER_BYTES: usize = 16;
-/// One range of a discard or of a write of zeros.
+/// Size of one range of a discard or of a write of zeros.
 pub const RANGE_BYTES: usize = 16;
-/// Ranges that one discard may have; a write of zeros has one, which is a write to the model.
+/// Most ranges of one discard; a write of zeros has one, which is a write to the model.
 pub const RANGES_MAX: u32 = 16;
-/// Sectors of one such range: 2 GiB, so that a request's bytes fit 32 bits.
+/// Most sectors of one range: 2 GiB, so that a request's bytes fit 32 bits.
 pub const RANGE_SECTORS_MAX: u32 = 1 << 22;
-/// Bytes that one request may move.
+/// Most bytes that one request may move.
 pub const TRANSFER_BYTES_MAX: u32 = 4 << 20;
-/// Descriptors with data that a request is told to have at most.
+/// Most descriptors with data that a driver is told to put into a request.
 pub const SEGMENTS_MAX: u32 = 254;
-/// What a driver may read of the configuration space, which is zeros behind what we say of it.
+/// Size of the configuration space, which is zeros behind the fields that are filled in.
 pub const CONFIG_BYTES_MAX: usize = 256;
-/// Bytes of a name that is asked for.
+/// Length of the device's name.
 pub const NAME_BYTES: usize = 20;
 
-/// Bits of what device and driver agree on (sections 5.2.3 and 6).
+/// Feature bits (sections 5.2.3 and 6).
+#[allow(missing_docs, reason = "names of the specification")]
 pub mod feature {
     pub const SEG_MAX: u64 = 1 << 2;
     pub const BLK_SIZE: u64 = 1 << 6;
@@ -35,7 +36,7 @@ pub mod feature {
     pub const VERSION_1: u64 = 1 << 32;
 }
 
-/// What the device offers.
+/// Features that the device offers.
 pub const FEATURES: u64 = feature::SEG_MAX
     | feature::BLK_SIZE
     | feature::FLUSH
@@ -47,48 +48,59 @@ pub const FEATURES: u64 = feature::SEG_MAX
     | feature::EVENT_IDX
     | feature::VERSION_1;
 
-/// What a request asks for.
+/// Command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Read.
     Read,
+    /// Write.
     Write,
+    /// Flush of all completed writes.
     Flush,
-    /// The device's name.
+    /// Read of the device's name.
     Name,
-    /// Ranges follow, as a write's data do.
+    /// Discard of ranges that follow, as the data of a write do.
     Discard,
-    /// Likewise.
+    /// Write of zeros to a range that follows, as the data of a write do.
     Zero,
 }
 
-/// The last byte of an answer.
+/// Status byte of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
+    /// Success.
     Ok = 0,
+    /// Failure.
     IoError = 1,
+    /// Unsupported command, or unsupported flags of it.
     Unsupported = 2,
 }
 
-/// A request that is acceptable: of reads and writes, where and how much.
+/// Acceptable request: its command, and place and size of reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BlockRequest {
+    /// Command.
     pub command: Command,
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-/// A range of a discard or of a write of zeros.
+/// Range of a discard or of a write of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub bytes: u32,
-    /// A write of zeros may give the space back.
+    /// True if a write of zeros may give the space back.
     pub unmap: bool,
 }
 
-impl Wanted {
-    /// What a header asks for, with as many bytes behind it and in front of the status.
+impl BlockRequest {
+    /// Reads a header, with as many bytes behind it and in front of the status.
     ///
     /// # Errors
     /// The status to answer with.
@@ -97,7 +109,7 @@ impl Wanted {
         from_driver: u64,
         to_driver: u64,
         geometry: Geometry,
-    ) -> Result<Wanted, Status> {
+    ) -> Result<BlockRequest, Status> {
         let command = match field32(header, 0) {
             0 => Command::Read,
             1 => Command::Write,
@@ -122,12 +134,12 @@ impl Wanted {
             }
         };
         let bytes = u32::try_from(bytes).map_err(|_| Status::IoError);
-        if is_fine { bytes.map(|bytes| Wanted { command, offset, bytes }) } else { Err(Status::IoError) }
+        if is_fine { bytes.map(|bytes| BlockRequest { command, offset, bytes }) } else { Err(Status::IoError) }
     }
 }
 
 impl Command {
-    /// The word for it in traces, which are fio's.
+    /// Returns the word for the command in traces, which are fio's.
     pub fn action(self) -> &'static str {
         match self {
             Command::Read | Command::Name => "read",
@@ -139,7 +151,7 @@ impl Command {
 }
 
 impl Range {
-    /// The range that a discard or a write of zeros names.
+    /// Reads a range of a discard or of a write of zeros.
     ///
     /// # Errors
     /// The status to answer with: flags that this command has not are unsupported (section 5.2.6.2).
@@ -158,7 +170,7 @@ impl Range {
     }
 }
 
-/// Whether whole blocks of the drive are meant, and some.
+/// Returns true if a range is some whole blocks of the drive.
 fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
     let block = u64::from(geometry.block_bytes);
     let end = offset.checked_add(bytes);
@@ -166,7 +178,7 @@ fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
     bytes > 0 && is_whole && end.is_some_and(|end| end <= geometry.capacity_bytes)
 }
 
-/// The configuration space (section 5.2.4).
+/// Returns the configuration space (section 5.2.4).
 pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
     let mut config = [0; CONFIG_BYTES_MAX];
     let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
@@ -225,12 +237,12 @@ mod tests {
 
     #[test]
     fn requests_of_whole_blocks_within_the_drive_are_taken() {
-        let read = Wanted::parse(&header(0, 8), 0, 8192, GEOMETRY);
-        assert_eq!(read, Ok(Wanted { command: Command::Read, offset: 4096, bytes: 8192 }));
-        let write = Wanted::parse(&header(1, 2040), 4096, 0, GEOMETRY);
-        assert_eq!(write, Ok(Wanted { command: Command::Write, offset: (1 << 20) - 4096, bytes: 4096 }));
-        assert_eq!(Wanted::parse(&header(4, 7), 0, 0, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Flush));
-        assert_eq!(Wanted::parse(&header(8, 0), 0, 20, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Name));
+        let read = BlockRequest::parse(&header(0, 8), 0, 8192, GEOMETRY);
+        assert_eq!(read, Ok(BlockRequest { command: Command::Read, offset: 4096, bytes: 8192 }));
+        let write = BlockRequest::parse(&header(1, 2040), 4096, 0, GEOMETRY);
+        assert_eq!(write, Ok(BlockRequest { command: Command::Write, offset: (1 << 20) - 4096, bytes: 4096 }));
+        assert_eq!(BlockRequest::parse(&header(4, 7), 0, 0, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Flush));
+        assert_eq!(BlockRequest::parse(&header(8, 0), 0, 20, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Name));
     }
 
     #[test]
@@ -248,10 +260,10 @@ mod tests {
             (13, 0, 17, 0),
             (11, 0, 16 * 17, 0),
         ] {
-            let parsed = Wanted::parse(&header(kind, sector), from_driver, to_driver, GEOMETRY);
+            let parsed = BlockRequest::parse(&header(kind, sector), from_driver, to_driver, GEOMETRY);
             assert_eq!(parsed, Err(Status::IoError), "{kind} {sector} {from_driver} {to_driver}");
         }
-        assert_eq!(Wanted::parse(&header(2, 0), 0, 4096, GEOMETRY), Err(Status::Unsupported));
+        assert_eq!(BlockRequest::parse(&header(2, 0), 0, 4096, GEOMETRY), Err(Status::Unsupported));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,49 +22,62 @@ use vhost::vhost_user::{BackendReqHandler, Error, GpuBackend, Result, VhostUserB
 use virtio_queue::QueueT;
 use vm_memory::GuestAddress;
 
-use super::Socket;
 use super::blk::{self, FEATURES, feature};
-use super::memory::{Memory, REGIONS_MAX};
+use super::memory::{REGIONS_MAX, SharedMemory};
 use super::ring::{Ring, without_waiting};
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
 use crate::device::wakeup::Wakeup;
 use crate::device::{Device, Stop};
 
-/// A client that has begun a message has so long to end it.
+/// Time within which a client must end a message that it has begun.
 const MESSAGE_MAX: Duration = Duration::from_secs(5);
-/// Answers that a client waits for before it takes a ring away come by then, or never.
+/// Longest time for which a client that takes a ring away waits for its completions.
 const ANSWERS_MAX: Duration = Duration::from_secs(60);
-/// Rings of a device: a guest takes one for each of its processors, if there are so many. They are its software's; what the
-/// drive has of queues, the modelled host's threads share.
+/// Number of rings of a device: a guest takes one for each of its processors, if there are so many. Rings belong to its
+/// software; the queues of the drive are shared by the modelled host's threads.
 const RINGS: usize = 16;
 
-/// What two threads know of a socket's client.
+/// Socket at which one client at a time finds the drive.
+#[derive(Debug)]
+pub(super) struct VhostSocket {
+    pub path: PathBuf,
+    pub listener: UnixListener,
+}
+
+impl Drop for VhostSocket {
+    fn drop(&mut self) {
+        // Nobody answers there any more; that it may be gone already is no matter.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// State of a socket's client, for the thread that hears its messages and the device thread.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub client: Mutex<Client>,
-    /// A ring has had its last answer.
+    /// Notified when a ring has had its last completion.
     pub quiet: Condvar,
-    /// The client's socket, for whoever ends a wait for it.
+    /// Client's socket, for threads that end a wait for it.
     heard: Mutex<Option<Heard>>,
     geometry: Geometry,
     name: String,
 }
 
-/// A socket that is heard.
+/// Socket whose messages are heard.
 #[derive(Debug)]
 struct Heard {
     stream: UnixStream,
-    /// Since when a message has been coming, if one is.
+    /// Instant at which the present message has begun, if there is one.
     since: Option<Instant>,
 }
 
-/// A client, or none yet.
+/// Client of a socket, or none yet.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// How many there have been: what was asked by another is nobody's.
+    /// Number of the client: requests of another one are nobody's.
     pub number: u64,
-    pub memory: Memory,
+    pub memory: SharedMemory,
     pub rings: Vec<Ring>,
     features: u64,
 }
@@ -71,11 +85,11 @@ pub(super) struct Client {
 impl Client {
     fn new(number: u64) -> Client {
         let rings = (0..RINGS).map(|_| Ring::default()).collect();
-        Client { number, memory: Memory::default(), rings, features: 0 }
+        Client { number, memory: SharedMemory::default(), rings, features: 0 }
     }
 
-    /// Whether writes may stay in the device until a flush: a driver that cannot ask for one expects them to be durable
-    /// when they are answered (section 5.2.6.2).
+    /// Returns true if writes may stay in the device until a flush: a driver that cannot flush expects them to be durable when
+    /// they complete (section 5.2.6.2).
     pub(super) fn flushes(&self) -> bool {
         self.features & feature::FLUSH != 0
     }
@@ -92,19 +106,19 @@ impl Shared {
         }
     }
 
-    /// What drivers ask for the name of.
+    /// Returns the name of the device.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The client has gone, or the device has, and with it all that has been said.
+    /// Forgets the client and all that it has said.
     pub(super) fn forget(&self) {
         let mut client = locked(&self.client);
         *client = Client::new(client.number + 1);
         self.quiet.notify_all();
     }
 
-    /// Let go of a client that does not end what it has begun to say, or of any, if the device goes.
+    /// Disconnects a client that does not end the message that it has begun, or any client if the device `goes`.
     pub(super) fn watch(&self, goes: bool) {
         let heard = locked(&self.heard);
         let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
@@ -114,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// A message is coming, or not any more.
+    /// Notes that a message has begun, or has ended.
     fn hears(&self, since: Option<Instant>) {
         if let Some(heard) = locked(&self.heard).as_mut() {
             heard.since = since;
@@ -127,11 +141,11 @@ impl Shared {
     }
 }
 
-/// Hear the clients of a socket, one after another, until it is time to stop.
+/// Hears the clients of a socket, one after another, until the device is told to stop.
 ///
 /// # Errors
 /// If the system cannot wait for them.
-pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
+pub(super) fn run(socket: &VhostSocket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
     while wait(&socket.listener, stop)? {
         // A connection that fails before it is made is the client's loss.
         let Ok((stream, _)) = socket.listener.accept() else { continue };
@@ -158,7 +172,7 @@ pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: 
     Ok(())
 }
 
-/// Wait until something has come; false if it is time to stop.
+/// Waits until something has come; returns false if the device is told to stop.
 fn wait(fd: impl AsFd, stop: &Stop) -> io::Result<bool> {
     loop {
         let mut polled = [PollFd::new(&fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
@@ -211,7 +225,7 @@ impl VhostUserBackendReqHandler for Shared {
         files: Vec<File>,
         _: Option<bool>,
     ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
-        let memory = Memory::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
+        let memory = SharedMemory::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
         locked(&self.client).memory = memory;
         Ok(None)
     }
@@ -247,12 +261,12 @@ impl VhostUserBackendReqHandler for Shared {
         self.with_ring(index, |ring| ring.queue.set_next_avail(base as u16))
     }
 
-    /// The ring is stopped, and what was asked in it answered, before it is said where it stands.
+    /// Stops a ring, and returns its position once all of its requests have completed.
     fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
         self.with_ring(index, |ring| ring.is_started = false)?;
         // The message is whole: what takes time is ours.
         self.hears(None);
-        let is_busy = |client: &mut Client| client.rings[index as usize].under_way > 0;
+        let is_busy = |client: &mut Client| client.rings[index as usize].in_flight > 0;
         let waited = self.quiet.wait_timeout_while(locked(&self.client), ANSWERS_MAX, is_busy);
         let (mut client, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
         let ring = &mut client.rings[index as usize];
@@ -362,7 +376,7 @@ impl VhostUserBackendReqHandler for Shared {
     }
 }
 
-/// What belongs to features that are not offered.
+/// Error of messages that belong to features that are not offered.
 const NOT_OFFERED: Error = Error::InvalidOperation("not offered");
 
 fn place(

@@ -4,12 +4,13 @@ use std::io;
 
 use vm_memory::GuestMemoryMmap;
 
-use super::blk::{self, Command, Status, Wanted};
+use super::blk::{self, BlockRequest, Command, Status};
 use super::ring::{Request, gather, scatter};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
-/// Do what a request asks for, as far as its effect leaves it, but for waiting for the disk: how many bytes the guest has got.
+/// Executes a request as far as the effect of a fault lets it, but for waiting for the disk. Returns how many bytes the guest
+/// has received.
 ///
 /// # Errors
 /// The status to answer with.
@@ -21,7 +22,7 @@ pub fn perform(
     name: &str,
     space: &mut Vec<u8>,
 ) -> Result<u32, Status> {
-    let Wanted { command, offset, bytes } = request.wanted?;
+    let BlockRequest { command, offset, bytes } = request.wanted?;
     match command {
         Command::Read => {
             let data = room(space, bytes);
@@ -55,7 +56,7 @@ pub fn perform(
     }
 }
 
-/// So many bytes of the space, which grows to the largest request.
+/// Returns so many bytes of the buffer, which grows to the largest request.
 fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
     let bytes = bytes as usize;
     if space.len() < bytes {
@@ -64,7 +65,7 @@ fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
     &mut space[..bytes]
 }
 
-/// What a fault lets the guest be told.
+/// Returns the status that a fault lets the guest see.
 fn told(effect: FaultEffect) -> Result<(), Status> {
     if effect.fails { Err(Status::IoError) } else { Ok(()) }
 }

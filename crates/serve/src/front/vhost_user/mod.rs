@@ -20,20 +20,19 @@ pub mod ring;
 mod serve;
 
 use std::io;
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems};
 
-use super::model::Model;
+use super::kind::{Front, FrontArguments, FrontKind, all};
+use super::service::Service;
 use super::socket::bind_unix;
-use super::{Asked, Front, Kind, Service, all, empty_exchange};
+use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
-use crate::model::wall::Clock;
+use control::VhostSocket;
 
-/// How vhost-user is asked for.
-pub const KIND: Kind = Kind {
+/// vhost-user in the list of front-ends.
+pub const KIND: FrontKind = FrontKind {
     flag: "vhost-user",
     value: "PATH",
     help: "Serve a virtio block device over vhost-user at the socket PATH, to QEMU and other virtual machines; may be given \
@@ -43,7 +42,7 @@ pub const KIND: Kind = Kind {
     sends_interrupts: false,
     check_model: |_| Ok(()),
     socket: |path| if path.is_empty() { Err(no_path()) } else { Ok(Some(path.into())) },
-    bind: |Asked { addresses, .. }, _, _| {
+    bind: |FrontArguments { addresses, .. }, _, _| {
         let bound = addresses.iter().map(|path| {
             if path.is_empty() {
                 return Err(no_path());
@@ -51,9 +50,9 @@ pub const KIND: Kind = Kind {
             let refused = |error| Problem::new("--vhost-user", None, format!("{path} cannot be served: {error}"), "");
             let listener = bind_unix(path.as_ref()).map_err(refused)?;
             listener.set_nonblocking(true).map_err(refused)?;
-            Ok(Socket { path: path.into(), listener })
+            Ok(VhostSocket { path: path.into(), listener })
         });
-        let sockets: Result<Vec<Socket>, Problems> = all(bound);
+        let sockets: Result<Vec<VhostSocket>, Problems> = all(bound);
         Ok(Box::new(VhostUser(sockets?)))
     },
     target: None,
@@ -63,44 +62,21 @@ fn no_path() -> Problem {
     Problem::new("--vhost-user", None, "the socket has no path", "--vhost-user PATH")
 }
 
-/// A socket at which one client at a time finds the drive.
+/// Bound addresses of vhost-user.
 #[derive(Debug)]
-struct Socket {
-    path: PathBuf,
-    listener: UnixListener,
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        // Nobody answers there any more; that it may be gone already is no matter.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Addresses of vhost-user.
-#[derive(Debug)]
-struct VhostUser(Vec<Socket>);
+struct VhostUser(Vec<VhostSocket>);
 
 impl Front for VhostUser {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| format!("vhost-user:{}", socket.path.display())).collect()
     }
 
-    /// A kick and a call.
+    /// Measures a kick and a call.
     fn empty_exchange(&self) -> io::Result<EmptyExchange> {
         empty_exchange::over_events(KIND.flag, None)
     }
 
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
-        let Service { device, wait, .. } = *service;
-        if !service.timing {
-            return serve::serve(device, &self.0, None, wait).map(|()| None);
-        }
-        if let Some(remote) = service.remote() {
-            return serve::serve(device, &self.0, Some(Model::remote(remote)), wait).map(|()| None);
-        }
-        let mut wall = service.wall(&device.drive, Clock::start());
-        serve::serve(device, &self.0, Some(Model::own(&mut wall, &device.drive)), wait)?;
-        Ok(Some(service.outcome(&wall, &device.drive)))
+        serve::serve(service, &self.0)
     }
 }

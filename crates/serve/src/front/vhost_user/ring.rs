@@ -9,50 +9,54 @@ use virtio_queue::desc::split::Descriptor;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 
-use super::blk::{Command, HEADER_BYTES, RANGE_BYTES, Range, Status, Wanted};
+use super::blk::{BlockRequest, Command, HEADER_BYTES, RANGE_BYTES, Range, Status};
 use crate::device::store::Geometry;
 
-/// Entries of a ring at most.
+/// Most entries of a ring.
 pub const ENTRIES_MAX: u16 = 1024;
-/// Pieces of memory that the data of one request may lie in.
+/// Most pieces of memory that the data of one request may lie in.
 const PARTS_MAX: usize = ENTRIES_MAX as usize;
 
-/// A piece of the guest's memory.
+/// Piece of the guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct GuestPart {
+    /// Address in the guest.
     pub address: GuestAddress,
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-/// A request that has been taken and not answered.
+/// Request that has been taken from a ring and not completed.
 #[derive(Debug)]
 pub struct Request {
     head: u16,
-    /// What it asks for, or the status that it gets.
-    pub wanted: Result<Wanted, Status>,
-    /// Where its data are, or are to be.
-    pub parts: SmallVec<[Part; 4]>,
-    /// Of a discard or a write of zeros: which.
+    /// Accepted request, or the status that it gets.
+    pub wanted: Result<BlockRequest, Status>,
+    /// Pieces of memory for its data.
+    pub parts: SmallVec<[GuestPart; 4]>,
+    /// Ranges of a discard or a write of zeros.
     pub ranges: SmallVec<[Range; 1]>,
-    /// Where its status is to be; none if its chain has no room for one.
+    /// Address of its status; none if its chain has no room for one.
     status_at: Option<GuestAddress>,
 }
 
-/// A ring, as its client has described it so far.
+/// Ring, as its client has described it so far.
 #[derive(Debug)]
 pub struct Ring {
+    /// Virtqueue, as the crate `virtio-queue` reads it.
     pub queue: Queue,
-    /// Readable when there are requests.
+    /// Descriptor that is readable when there are requests.
     pub kick: Option<Arc<OwnedFd>>,
-    /// Rung when there are answers.
+    /// Descriptor that is written to when there are completions.
     pub call: Option<OwnedFd>,
-    /// From the descriptor for kicks until the client asks where the ring stands.
+    /// True from the descriptor for kicks until the client asks for the ring's position.
     pub is_started: bool,
+    /// True if the client has enabled the ring.
     pub is_enabled: bool,
-    /// Requests that are not answered.
-    pub under_way: u32,
+    /// Number of requests in flight.
+    pub in_flight: u32,
     has_answers: bool,
-    /// Whether the client has been told to kick, as it does until it is told otherwise.
+    /// True if the client has been told to kick, as it does until it is told otherwise.
     listens: bool,
 }
 
@@ -65,7 +69,7 @@ impl Default for Ring {
             call: None,
             is_started: false,
             is_enabled: false,
-            under_way: 0,
+            in_flight: 0,
             has_answers: false,
             listens: true,
         }
@@ -73,17 +77,17 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// Whether requests may be taken.
+    /// Returns true if requests may be taken.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_started && self.is_enabled && self.queue.ready()
     }
 
-    /// The next request, unless as many are under way as the ring has entries, which an honest driver knows. A ring whose
+    /// Takes the next request, unless as many are in flight as the ring has entries, which an honest driver knows. A ring whose
     /// indices make no sense has none, for good.
     #[inline]
     pub fn take(&mut self, memory: &GuestMemoryMmap, geometry: Geometry) -> Option<Request> {
-        if self.under_way >= self.queue.size().into() {
+        if self.in_flight >= self.queue.size().into() {
             return None;
         }
         let Ok(mut requests) = self.queue.iter(memory) else {
@@ -92,18 +96,18 @@ impl Ring {
         };
         let chain = requests.next()?;
         let request = read(chain.head_index(), chain, memory, geometry);
-        self.under_way += 1;
+        self.in_flight += 1;
         Some(request)
     }
 
-    /// Put an answer into the ring, with so many bytes of data.
+    /// Writes a completion into the ring, with so many bytes of data.
     #[inline]
     pub fn answer(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
         self.answer_again(memory, request, status, bytes);
     }
 
-    /// The same of a request that has been answered: a driver waits for no such answer.
+    /// Writes a completion of a request that has been completed: a driver waits for no such completion.
     #[inline]
     pub fn answer_again(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         let is_said = request.status_at.is_some_and(|address| memory.write_obj(status as u8, address).is_ok());
@@ -115,12 +119,12 @@ impl Ring {
         self.has_answers = true;
     }
 
-    /// A request is never answered.
+    /// Forgets a request that is never completed.
     pub fn forget(&mut self) {
-        self.under_way -= 1;
+        self.in_flight -= 1;
     }
 
-    /// Wake the client, if there are answers that it wants to be woken for.
+    /// Notifies the client, if there are completions that it wants to be notified of.
     #[inline]
     pub fn signal(&mut self, memory: &GuestMemoryMmap) {
         let has_answers = std::mem::take(&mut self.has_answers);
@@ -134,13 +138,13 @@ impl Ring {
         let _ = self.call.as_ref().map(|call| rustix::io::write(call, &1u64.to_ne_bytes()));
     }
 
-    /// Kicks are heard from now on; whether there are requests that had none.
+    /// Asks the client to kick from now on; returns true if there are requests that had no kick.
     pub fn listen(&mut self, memory: &GuestMemoryMmap) -> bool {
         self.listens = true;
         self.queue.enable_notification(memory).unwrap_or(false)
     }
 
-    /// Nobody needs to kick: the ring is looked at anyway.
+    /// Tells the client that it need not kick, as the ring is polled.
     #[inline]
     pub fn look(&mut self, memory: &GuestMemoryMmap) {
         if std::mem::take(&mut self.listens) {
@@ -149,15 +153,15 @@ impl Ring {
     }
 }
 
-/// A descriptor of a client's that nobody waits at, whatever it is.
+/// Makes a client's descriptor non-blocking, whatever it is.
 pub(super) fn without_waiting(fd: OwnedFd) -> Option<OwnedFd> {
     let flags = rustix::fs::fcntl_getfl(&fd).ok()?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).ok()?;
     Some(fd)
 }
 
-/// What a chain of descriptors asks for (section 5.2.6): a header and data from the driver, then data to the driver and a
-/// status byte, cut into descriptors anyhow.
+/// Reads the request of a chain of descriptors (section 5.2.6): a header and data from the driver, then data to the driver and
+/// a status byte, cut into descriptors anyhow.
 pub fn read(
     head: u16,
     chain: impl Iterator<Item = Descriptor>,
@@ -167,21 +171,23 @@ pub fn read(
     let mut read = Chain::default();
     chain.for_each(|descriptor| read.take(&descriptor, memory));
     let mut request = read.request(head, geometry);
-    if let Ok(Wanted { command: command @ (Command::Discard | Command::Zero), bytes, .. }) = request.wanted {
+    if let Ok(BlockRequest { command: command @ (Command::Discard | Command::Zero), bytes, .. }) = request.wanted {
         match ranges(&request.parts, bytes, memory, command, geometry) {
             Ok(ranges) => request.ranges = ranges,
             Err(status) => request.wanted = Err(status),
         }
     }
-    if let (Ok(wanted @ Wanted { command: Command::Zero, .. }), [range]) = (&mut request.wanted, &request.ranges[..]) {
+    if let (Ok(wanted @ BlockRequest { command: Command::Zero, .. }), [range]) =
+        (&mut request.wanted, &request.ranges[..])
+    {
         (wanted.offset, wanted.bytes) = (range.offset, range.bytes);
     }
     request
 }
 
-/// What a discard or a write of zeros names.
+/// Reads the ranges of a discard or a write of zeros.
 fn ranges(
-    parts: &[Part],
+    parts: &[GuestPart],
     bytes: u32,
     memory: &GuestMemoryMmap,
     command: Command,
@@ -193,24 +199,24 @@ fn ranges(
     ranges.iter().map(|range| Range::parse(range, command, geometry)).collect()
 }
 
-/// Copy what lies in parts of the guest's memory, as many bytes as there are.
+/// Copies from parts of the guest's memory, as many bytes as there are.
 ///
 /// # Errors
 /// If there is no such memory.
-pub fn gather(parts: &[Part], memory: &GuestMemoryMmap, into: &mut [u8]) -> Result<(), Status> {
+pub fn gather(parts: &[GuestPart], memory: &GuestMemoryMmap, into: &mut [u8]) -> Result<(), Status> {
     each(parts, into.len(), |address, place| memory.read_slice(&mut into[place], address).is_ok())
 }
 
-/// Copy to parts of the guest's memory.
+/// Copies to parts of the guest's memory.
 ///
 /// # Errors
 /// If there is no such memory.
-pub fn scatter(parts: &[Part], memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Status> {
+pub fn scatter(parts: &[GuestPart], memory: &GuestMemoryMmap, from: &[u8]) -> Result<(), Status> {
     each(parts, from.len(), |address, place| memory.write_slice(&from[place], address).is_ok())
 }
 
 fn each(
-    parts: &[Part],
+    parts: &[GuestPart],
     bytes: usize,
     mut copy: impl FnMut(GuestAddress, std::ops::Range<usize>) -> bool,
 ) -> Result<(), Status> {
@@ -225,19 +231,19 @@ fn each(
     Ok(())
 }
 
-/// A chain that is being read.
+/// Chain of descriptors that is being read.
 #[derive(Default)]
 struct Chain {
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    from_driver: SmallVec<[Part; 4]>,
-    to_driver: SmallVec<[Part; 4]>,
+    from_driver: SmallVec<[GuestPart; 4]>,
+    to_driver: SmallVec<[GuestPart; 4]>,
     is_broken: bool,
 }
 
 impl Chain {
     fn take(&mut self, descriptor: &Descriptor, memory: &GuestMemoryMmap) {
-        let mut part = Part { address: descriptor.addr(), bytes: descriptor.len() };
+        let mut part = GuestPart { address: descriptor.addr(), bytes: descriptor.len() };
         if part.address.checked_add(part.bytes.into()).is_none() || self.parts() == PARTS_MAX {
             self.is_broken = true;
             return;
@@ -250,7 +256,7 @@ impl Chain {
         let into = &mut self.header[self.header_bytes..][..head];
         self.is_broken |= memory.read_slice(into, part.address).is_err();
         self.header_bytes += head;
-        part = Part { address: part.address.unchecked_add(head as u64), bytes: part.bytes - head as u32 };
+        part = GuestPart { address: part.address.unchecked_add(head as u64), bytes: part.bytes - head as u32 };
         self.from_driver.extend((part.bytes > 0).then_some(part));
     }
 
@@ -264,10 +270,10 @@ impl Chain {
             last.address.unchecked_add(last.bytes.into())
         });
         self.to_driver.retain(|part| part.bytes > 0);
-        let sum = |parts: &[Part]| parts.iter().map(|part| u64::from(part.bytes)).sum::<u64>();
+        let sum = |parts: &[GuestPart]| parts.iter().map(|part| u64::from(part.bytes)).sum::<u64>();
         let is_whole = self.header_bytes == HEADER_BYTES && !self.is_broken;
         let wanted = match is_whole {
-            true => Wanted::parse(&self.header, sum(&self.from_driver), sum(&self.to_driver), geometry),
+            true => BlockRequest::parse(&self.header, sum(&self.from_driver), sum(&self.to_driver), geometry),
             false => Err(Status::IoError),
         };
         let is_for_driver = wanted.is_ok_and(|wanted| matches!(wanted.command, Command::Read | Command::Name));

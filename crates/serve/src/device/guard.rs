@@ -11,10 +11,10 @@ use std::sync::{Mutex, Once};
 
 use crate::device::tally::locked;
 
-/// Mappings at a time, over all clients.
-pub(super) const MAPPINGS_MAX: usize = 65_535;
+/// Most mappings at a time, over all clients.
+pub(crate) const MAPPINGS_MAX: usize = 65_535;
 
-/// A mapping that the handler knows: its first address, 0 for none, and its length.
+/// Mapping that the signal handler knows: its first address, 0 for none, and its length.
 struct Guarded {
     start: AtomicUsize,
     bytes: AtomicUsize,
@@ -23,23 +23,23 @@ struct Guarded {
 static GUARDED: [Guarded; MAPPINGS_MAX] =
     [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
 
-/// Places of that list from which on none has ever been used: all that the handler looks at is before.
+/// Number of places of the list that have ever been used: the handler looks at no others.
 static GUARDED_END: AtomicUsize = AtomicUsize::new(0);
-/// Places before that which are free again.
+/// Places before [`GUARDED_END`] that are free again.
 static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// A mapping of a client's memory that outlives the file behind it: its place in the handler's list.
+/// Guard of a mapping of a client's memory, which outlives the file behind it: a place in the handler's list.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     place: usize,
 }
 
 impl Guard {
-    /// From now until it goes, which has to be before the mapping does.
+    /// Guards a mapping until the guard is dropped, which must happen before the mapping goes.
     ///
     /// # Errors
     /// If too many are mapped already.
-    pub(super) fn new(start: usize, bytes: usize) -> io::Result<Guard> {
+    pub(crate) fn new(start: usize, bytes: usize) -> io::Result<Guard> {
         install();
         let place = Guard::place()?;
         // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
@@ -73,7 +73,7 @@ impl Drop for Guard {
 
 const PAGE_BYTES: usize = 4096;
 
-/// What was done about the signal before.
+/// Action of the signal before, as handler and flags.
 static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 fn install() {
@@ -94,7 +94,8 @@ fn install() {
     });
 }
 
-/// The memory at an address cannot be had: if it is a client's, zeros take its place, and the access is done again.
+/// Handles an access to memory that cannot be had: if the memory is a client's, zeros take its place, and the access is
+/// repeated.
 extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
     let address = unsafe { (*information).si_addr() } as usize;

@@ -1,28 +1,30 @@
-//! What a client's own path takes at least: an empty exchange over a socket, events or a ring like its own, between two threads.
+//! Time of an empty exchange between two threads, over a socket, events or a ring: the least that a client's own way takes.
 //!
-//! It is measured once, before anything is served, and stands beside the lag: what a client measures is the model's time, the
-//! lag, and no less than this. The side of the server looks again and again, as it does while there is work, and the client's
-//! sleeps in its system call, as clients of sockets and virtual machines do; with a ring, both look.
+//! An exchange is measured before anything is served, and printed beside the lag: what a client measures is the model's time, the
+//! lag, and no less than this. The server's side spins, as it does while there is work, and the client's sleeps in its system
+//! call, as clients of sockets and virtual machines do; with a ring, both spin.
 
+use std::hint;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::time::Span;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use super::pace::exchange_of_words;
+use crate::clock::span;
 use crate::device::report::EmptyExchange;
-use crate::model::wall::span;
 
-/// Exchanges that are measured at most, and how long all of them may take.
+/// Most exchanges that are measured.
 const EXCHANGES: usize = 200;
+/// Longest time for all of them.
 const TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Over a Unix socket: so many bytes there, and so many back.
+/// Measures an exchange over a Unix socket, of so many bytes there and so many back.
 ///
 /// # Errors
 /// If the system gives no socket or takes it away, as in every other.
@@ -32,7 +34,7 @@ pub fn over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<Em
     Ok(EmptyExchange { front, over: "a Unix socket", takes: over_streams(client, server, bytes)? })
 }
 
-/// The same over TCP on this machine.
+/// Measures an exchange over TCP on this machine, of so many bytes there and so many back.
 ///
 /// # Errors
 /// As [`over_unix_socket`].
@@ -45,7 +47,7 @@ pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExcha
     Ok(EmptyExchange { front, over: "TCP", takes: over_streams(client, server, bytes)? })
 }
 
-/// A message of so many bytes, or an event, there; and an event back.
+/// Measures an exchange of a message of so many bytes, or of an event if there is none, and an event back.
 ///
 /// # Errors
 /// As [`over_unix_socket`].
@@ -73,7 +75,7 @@ pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Res
     Ok(EmptyExchange { front, over: "a message and an event", takes: median(ask, answer)? })
 }
 
-/// In memory that both sides look at.
+/// Measures an exchange in memory that both sides poll.
 pub fn in_memory(front: &'static str) -> EmptyExchange {
     let takes = Some(exchange_of_words()).filter(|takes| !takes.is_zero());
     EmptyExchange { front, over: "a ring", takes }
@@ -94,7 +96,7 @@ fn over_streams(
     median(ask, serve)
 }
 
-/// Whether a message has come, which comes whole or not at all.
+/// Reads a message, which comes whole or not at all; returns true if it has come.
 fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     match from.read(into) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -104,7 +106,7 @@ fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The median time of `ask`, while another thread calls `answer`, which says whether there was anything.
+/// Returns the median time of `ask` while another thread calls `answer`, which returns true if there was anything.
 fn median(
     mut ask: impl FnMut() -> io::Result<()>,
     mut answer: impl FnMut() -> io::Result<bool> + Send,
@@ -135,12 +137,55 @@ fn median(
     })
 }
 
+/// Exchanges of words that are measured, and the longest of them that counts: more is another thread's turn on the processor.
+const WORD_EXCHANGES: usize = 1000;
+const WORD_EXCHANGE_MAX: Duration = Duration::from_micros(10);
+
+/// Measures the time of a word from one processor to another and back: the median of a thousand exchanges with a thread on any
+/// other processor. Returns zero if two threads never run at once.
+pub(crate) fn exchange_of_words() -> Span {
+    let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (here, until) = (sched_getcpu(), Instant::now() + WORD_EXCHANGE_MAX * WORD_EXCHANGES as u32);
+    let answer = || {
+        leave(here);
+        while there.load(Ordering::Acquire) < WORD_EXCHANGES && Instant::now() < until {
+            back.store(there.load(Ordering::Acquire), Ordering::Release);
+        }
+        back.store(usize::MAX, Ordering::Release);
+    };
+    let exchange = |number: usize| {
+        let asked = Instant::now();
+        there.store(number, Ordering::Release);
+        while back.load(Ordering::Acquire) < number {
+            hint::spin_loop();
+        }
+        asked.elapsed()
+    };
+    let is_open = |_: &Duration| back.load(Ordering::Acquire) != usize::MAX;
+    let mut taken: Vec<Duration> = thread::scope(|scope| {
+        scope.spawn(answer);
+        let taken = (1..WORD_EXCHANGES).map(exchange).take_while(is_open).collect();
+        there.store(WORD_EXCHANGES, Ordering::Release);
+        taken
+    });
+    taken.sort_unstable();
+    taken.get(taken.len() / 2).filter(|median| **median < WORD_EXCHANGE_MAX).map_or(Span::ZERO, |median| span(*median))
+}
+
+/// Lets this thread run on any processor but one, even if the process is bound to that.
+fn leave(processor: usize) {
+    let mut others = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));
+    // Where there is no other, it stays.
+    let _ = sched_setaffinity(None, &others);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_exchange_takes_some_time_over_everything_and_measuring_it_little() {
+    fn exchanges_over_sockets_and_events_take_between_100_ns_and_50_ms() {
         let started = Instant::now();
         let found = [
             over_unix_socket("nbd", [28, 16]).unwrap(),
@@ -156,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_answers_late_is_waited_for() {
+    fn a_late_answer_counts_with_its_whole_delay() {
         let late = Duration::from_millis(2);
         let (mut client, mut server) = UnixStream::pair().unwrap();
         server.set_nonblocking(true).unwrap();
@@ -170,5 +215,13 @@ mod tests {
             Ok(has_come)
         };
         assert!(median(ask, answer).unwrap().unwrap() >= span(late));
+    }
+
+    #[test]
+    fn an_exchange_of_words_takes_less_than_10_us_or_counts_as_zero() {
+        let started = Instant::now();
+        let taken = exchange_of_words();
+        assert!(taken < Span::from_us(10), "{taken:?}");
+        assert!(started.elapsed() < Duration::from_secs(5));
     }
 }

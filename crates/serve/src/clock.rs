@@ -1,0 +1,60 @@
+//! The wall clock of a server, and the ways in which its threads wait.
+
+use std::time::Duration;
+
+use phaselink_core::time::{Span, Time};
+use phaselink_ring::shared::clock;
+
+/// Clock that a run follows. Its instants count from the start of the run.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The system's monotonic clock.
+    Steady {
+        /// Reading of the system's clock at the start of the run, in nanoseconds.
+        start_ns: u64,
+    },
+    /// Clock that its owner sets, for tests and replays.
+    Set(Time),
+}
+
+impl Clock {
+    /// Starts a clock that follows the system's monotonic clock and shows zero now.
+    pub fn start() -> Clock {
+        Clock::Steady { start_ns: clock::now_ns() }
+    }
+
+    /// Returns the present instant.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match self {
+            Clock::Steady { start_ns } => Time::ZERO + Span::from_ns(clock::now_ns().saturating_sub(*start_ns)),
+            Clock::Set(now) => *now,
+        }
+    }
+
+    /// Returns the instant at which the system's clock showed `ns`; none before the start, or on a clock that is set.
+    #[inline]
+    pub fn at_ns(&self, ns: u64) -> Option<Time> {
+        match self {
+            Clock::Steady { start_ns } => Some(Time::ZERO + Span::from_ns(ns.checked_sub(*start_ns)?)),
+            Clock::Set(_) => None,
+        }
+    }
+}
+
+/// Converts a duration into a span. A duration beyond the longest span, 213 days, becomes that span.
+pub fn span(duration: Duration) -> Span {
+    Span::from_ps(u64::try_from(duration.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
+}
+
+/// Way in which a thread passes the time while it has no work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Spins while there is work and for a moment longer, then sleeps until there is some.
+    #[default]
+    Adaptive,
+    /// Spins for ever: the least lag, at the cost of a core.
+    Spin,
+    /// Sleeps until the next arrival or the next event of the model: little processor time, and tens of microseconds of lag.
+    Block,
+}

@@ -1,0 +1,67 @@
+//! Acceptance of connections at the sockets of exports.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::connection::{Connection, OpenConnection};
+use super::export::Export;
+use super::session::Session;
+use super::socket::{Listener, Stream};
+use crate::device::Device;
+use crate::front::poll_group::sleep;
+
+/// Most connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
+const CONNECTIONS_MAX: usize = 64;
+/// Most connections beyond these, whose clients are told that there are too many.
+const REFUSED_MAX: usize = 64;
+/// Message to clients that are refused.
+const TOO_MANY: &str = "the server has as many connections as it takes (64)";
+
+/// Export with the socket at which clients find it.
+#[derive(Debug)]
+pub struct ExportSocket {
+    /// Socket at which clients connect.
+    pub listener: Listener,
+    /// Export that they find.
+    pub export: Export,
+}
+
+impl ExportSocket {
+    /// Returns the next client, if one is waiting. With `open` connections already, it may only be told that there are too many.
+    fn accept(&self, open: usize) -> Option<(Stream, Session)> {
+        // A connection that fails before it is made is the client's loss.
+        let stream = self.listener.accept().ok().flatten()?;
+        match open {
+            0..CONNECTIONS_MAX => Some((stream, Session::begin())),
+            _ if open < CONNECTIONS_MAX + REFUSED_MAX => Some((stream, Session::refusing(TOO_MANY))),
+            _ => None,
+        }
+    }
+}
+
+/// Accepts connections until the device is told to stop, and gives each to `connect`.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub(super) fn accept<'a>(
+    device: &Device,
+    served: &'a [ExportSocket],
+    open: &'a AtomicUsize,
+    mut connect: impl FnMut(Connection<'a>),
+) -> io::Result<()> {
+    let _stop = device.stop.at_the_end();
+    let mut number = 0;
+    while !device.stop.is_requested() {
+        let mut polled: Vec<PollFd<'_>> = served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
+        polled.push(PollFd::new(&*device.stop, PollFlags::IN));
+        sleep(&mut polled, None)?;
+        for one in served {
+            let Some(accepted) = one.accept(open.load(Ordering::Relaxed)) else { continue };
+            connect(Connection::new(number, accepted, &one.export, OpenConnection::new(open)));
+            number += 1;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! Connection of a client, and the steps in the life of its requests.
+//!
+//! With timing on, reads, writes and writes of zeros (which are writes: the drives have no command for them) enter the modelled
+//! host's software when they have come whole. Flushes and trims take no modelled time.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::Span;
+use rustix::event::{PollFd, PollFlags};
+
+use super::export::{Command, Export};
+use super::session::{AcceptedRequest, Session, change, status};
+use super::socket::Stream;
+use super::wire::{PAYLOAD_BYTES_MAX, Status};
+use crate::device::Device;
+use crate::device::counter::Counter;
+use crate::device::faults::FaultEffect;
+use crate::device::history::Ticket;
+use crate::device::record::Record;
+use crate::device::store::Store;
+use crate::front::lifecycle::{Completion, Endpoint, Fetch, Request, RequestClass};
+use crate::front::model::Submission;
+
+/// Time in which a client must have chosen its export: it holds the place of another.
+pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+
+/// Most requests of one client in flight; further ones wait in its socket.
+const IN_FLIGHT_MAX: usize = 1024;
+
+/// Request of a connection.
+#[derive(Debug)]
+pub(super) struct ConnectionRequest {
+    /// Number of the connection.
+    pub connection: u64,
+    /// Turn of the connection among the modelled threads.
+    turn: usize,
+    wanted: AcceptedRequest,
+    /// Data of a write that is not executed at once; until then they are the first bytes of the connection's input.
+    data: Option<Vec<u8>>,
+}
+
+impl ConnectionRequest {
+    /// Returns the larger of the bytes that came with the request and those that its reply will have.
+    fn payload_bytes(&self) -> u64 {
+        match self.wanted.command {
+            Command::Read | Command::Write { .. } => self.wanted.bytes.into(),
+            Command::Flush | Command::Trim { .. } | Command::Zero { .. } => 0,
+        }
+    }
+}
+
+impl Request for ConnectionRequest {
+    type Status = Status;
+
+    #[inline]
+    fn io(&self) -> Option<Io> {
+        self.wanted.io()
+    }
+
+    fn class(&self) -> Option<RequestClass> {
+        Some(match self.wanted.command {
+            Command::Read => RequestClass::Data(Op::Read, self.wanted.bytes),
+            Command::Write { .. } => RequestClass::Data(Op::Write, self.wanted.bytes),
+            Command::Flush => RequestClass::Flush,
+            Command::Trim { .. } | Command::Zero { .. } => RequestClass::Discard,
+        })
+    }
+
+    fn thread(&self) -> u64 {
+        self.connection
+    }
+
+    fn note(&self, record: &Record) {
+        record.note(self.wanted.command.action(), self.wanted.offset, self.wanted.bytes.into());
+    }
+
+    fn submission(&self) -> Option<Submission<'_>> {
+        self.wanted.io().map(|io| Submission::Software { turn: self.turn, io })
+    }
+
+    fn durable_range(&self) -> Option<(u64, u64)> {
+        self.wanted.command.is_durable().then_some((self.wanted.offset, self.wanted.bytes.into()))
+    }
+}
+
+/// Number of open connections of a server; one of them, as long as this is there.
+#[derive(Debug)]
+pub(super) struct OpenConnection<'a>(&'a AtomicUsize);
+
+impl<'a> OpenConnection<'a> {
+    /// Counts one more connection.
+    pub(super) fn new(open: &'a AtomicUsize) -> OpenConnection<'a> {
+        open.fetch_add(1, Ordering::Relaxed);
+        OpenConnection(open)
+    }
+}
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connection to an export.
+#[derive(Debug)]
+pub(super) struct Connection<'a> {
+    /// Number among all connections of the server, from 0.
+    pub number: u64,
+    pub stream: Stream,
+    pub session: Session,
+    pub export: &'a Export,
+    /// Instant at which the client has connected.
+    pub since: Instant,
+    pub turn: usize,
+    in_flight: usize,
+    bytes_in_flight: u64,
+    /// Requests of a history whose replies have not been sent.
+    unsent: Vec<Ticket>,
+    _open: OpenConnection<'a>,
+}
+
+impl<'a> Connection<'a> {
+    /// Makes the connection of a client that has just connected.
+    pub(super) fn new(
+        number: u64,
+        (stream, session): (Stream, Session),
+        export: &'a Export,
+        open: OpenConnection<'a>,
+    ) -> Connection<'a> {
+        Connection {
+            number,
+            stream,
+            session,
+            export,
+            since: Instant::now(),
+            turn: 0,
+            in_flight: 0,
+            bytes_in_flight: 0,
+            unsent: Vec::new(),
+            _open: open,
+        }
+    }
+
+    /// Returns true if the client has taken too long to choose its export.
+    pub(super) fn is_silent(&self) -> bool {
+        self.session.is_shaking_hands() && self.since.elapsed() > HANDSHAKE_MAX
+    }
+
+    /// Returns true if the client's share of the server's memory has room for another request.
+    #[inline]
+    pub(super) fn may_submit(&self) -> bool {
+        let bytes = self.bytes_in_flight + self.session.output.data().len() as u64;
+        self.in_flight < IN_FLIGHT_MAX && bytes < u64::from(PAYLOAD_BYTES_MAX)
+    }
+
+    /// Returns true if no reply to the client is missing.
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    /// Returns the next request that has come whole, if there is room for it. Invalid requests are answered, and counted.
+    #[inline]
+    pub(super) fn next_request(&mut self, counter: &mut Counter<'_>) -> Option<ConnectionRequest> {
+        if !self.may_submit() {
+            return None;
+        }
+        let mut errors = 0;
+        let wanted = self.session.next(self.export, &mut errors);
+        if errors > 0 {
+            counter.counts().errors += errors;
+        }
+        let request = ConnectionRequest { connection: self.number, turn: self.turn, wanted: wanted?, data: None };
+        self.in_flight += 1;
+        self.bytes_in_flight += request.payload_bytes();
+        Some(request)
+    }
+
+    /// Reads what has come; returns false if the connection is broken or at its end.
+    pub(super) fn receive(&mut self) -> bool {
+        if !self.may_submit() || self.session.is_closed() {
+            return true;
+        }
+        match self.session.room().and_then(|room| self.stream.read(room)) {
+            Ok(Some(0)) | Err(_) => false,
+            Ok(None) => true,
+            Ok(Some(bytes)) => {
+                self.session.input.filled(bytes);
+                true
+            }
+        }
+    }
+
+    /// Sends replies; returns false if the client has no room for all of them now.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub(super) fn send(&mut self, device: &Device) -> io::Result<bool> {
+        if let Some(history) = &device.history {
+            history.answered(self.unsent.drain(..));
+        }
+        self.stream.send(&mut self.session.output)
+    }
+
+    /// Returns what a thread waits for: requests as long as there is room for them, and room for replies while there are any.
+    pub(super) fn polled(&self) -> PollFd<'_> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, self.may_submit() && !self.session.is_closed());
+        flags.set(PollFlags::OUT, !self.session.output.is_empty());
+        PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
+    }
+
+    /// Notes that a request has left the server.
+    fn forget(&mut self, request: &ConnectionRequest) {
+        self.in_flight -= 1;
+        self.bytes_in_flight -= request.payload_bytes();
+    }
+
+    fn reply(&mut self, request: &ConnectionRequest, status: Status, store: &Store) -> bool {
+        let AcceptedRequest { command, cookie, offset, bytes } = request.wanted;
+        if command == Command::Read && status == Status::Ok {
+            return self.session.answer_read(cookie, offset, bytes, store);
+        }
+        self.session.answer(cookie, status);
+        status == Status::Ok
+    }
+
+    /// Does to the store what a request asks for, and adds it to the history, if there is one.
+    fn change(&mut self, wanted: &AcceptedRequest, data: &[u8], device: &Device) -> Status {
+        let store = &device.store;
+        let Some((history, kind)) = device.history.as_ref().zip(wanted.command.asked()) else {
+            return status(change(wanted, data, store));
+        };
+        let range = (wanted.offset, wanted.bytes);
+        let (changed, ticket) =
+            history.note((kind, wanted.command.is_durable()), range, store, || change(wanted, data, store));
+        self.unsent.push(ticket);
+        status(changed)
+    }
+
+    fn execute(&mut self, wanted: &AcceptedRequest, data: &[u8], effect: FaultEffect, device: &Device) -> Status {
+        if effect == FaultEffect::default() {
+            return self.change(wanted, data, device);
+        }
+        let torn = wanted.torn(effect, data, self.export.geometry.block_bytes);
+        let changed = torn.map_or(Status::Ok, |(wanted, data)| self.change(&wanted, data, device));
+        if effect.fails { Status::Io } else { changed }
+    }
+}
+
+impl Endpoint<ConnectionRequest> for Connection<'_> {
+    fn fetch(&mut self, _: u32, _: &Store) -> Fetch<ConnectionRequest> {
+        Fetch::Nothing
+    }
+
+    fn detach(&mut self, request: &mut ConnectionRequest) {
+        if request.data.is_none() {
+            let payload = request.wanted.command.payload_bytes(request.wanted.bytes);
+            request.data = Some(self.session.input.data()[..payload].to_vec());
+            self.session.input.consume(payload);
+        }
+    }
+
+    /// Executes everything but a read, whose bytes move into the reply itself.
+    #[inline]
+    fn transfer(
+        &mut self,
+        request: &ConnectionRequest,
+        effect: FaultEffect,
+        device: &Device,
+        _: &mut Vec<u8>,
+    ) -> Option<Status> {
+        let ConnectionRequest { wanted, data, .. } = request;
+        Some(match (wanted.command, data) {
+            (Command::Read, _) if effect.fails => Status::Io,
+            (Command::Read, _) => Status::Ok,
+            (_, Some(data)) => self.execute(wanted, data, effect, device),
+            (command, None) => {
+                let payload = command.payload_bytes(wanted.bytes);
+                let input = std::mem::take(&mut self.session.input);
+                let status = self.execute(wanted, &input.data()[..payload], effect, device);
+                self.session.input = input;
+                self.session.input.consume(payload);
+                status
+            }
+        })
+    }
+
+    #[inline]
+    fn complete(&mut self, request: &ConnectionRequest, status: Status, _: Span, device: &Device) -> Completion {
+        let command = request.wanted.command;
+        if status == Status::Ok && (command == Command::Flush || command.is_durable()) {
+            return Completion::AfterFlush;
+        }
+        self.forget(request);
+        Completion::Written(self.reply(request, status, &device.store))
+    }
+
+    fn repeat(&mut self, request: &ConnectionRequest, status: Status, device: &Device) {
+        self.reply(request, status, &device.store);
+    }
+
+    fn commit(&mut self, request: &ConnectionRequest, flushed: io::Result<()>) -> bool {
+        self.forget(request);
+        let status = status(flushed);
+        self.session.answer(request.wanted.cookie, status);
+        status == Status::Ok
+    }
+
+    fn abandon(&mut self, request: &ConnectionRequest) {
+        self.forget(request);
+    }
+}

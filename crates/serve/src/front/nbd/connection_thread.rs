@@ -1,0 +1,269 @@
+//! Connections while timing is off: each has a thread that reads, executes and replies, with no handover in between.
+//!
+//! A thread spins for a moment before it sleeps, as a wake-up takes longer than most requests; but only while every such thread
+//! has a processor to itself. A thread that yields and comes back late shares its processor with one that works: it sleeps for
+//! a while then, as the scheduler lets threads that wake up run at once, and threads that yield not.
+//!
+//! A thread that is faster than its client would reply to every request by itself: each reply costs the client a message of the
+//! kernel's to release, and each look for the next request takes a lock that the client needs to send it. So requests stay in
+//! the socket until the client has read half of the replies that wait for it. A client with one request in flight loses
+//! nothing by that, as it reads a reply before it sends its next request.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::accept::{ExportSocket, accept};
+use super::connection::{Connection, ConnectionRequest, HANDSHAKE_MAX};
+use crate::clock::Wait;
+use crate::device::Device;
+use crate::device::flusher::Flusher;
+use crate::device::pace::SPIN_TIME;
+use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::model::Model;
+use crate::front::poll_group::{readable, sleep};
+
+/// Time away from a processor beyond which another thread has worked there: longer than the machine's own small works, and
+/// shorter than a turn of Linux's scheduler.
+const AWAY_MIN: Duration = Duration::from_micros(500);
+/// Time for which a thread sleeps instead of spinning once it shares its processor: long beside a turn of a scheduler.
+const NO_SPINNING: Duration = Duration::from_millis(20);
+/// Replies are sent no later than at this many bytes, or after this many requests: few enough for a client with more in flight to
+/// be reading some replies while others are made.
+const REPLY_BYTES_MAX: usize = 256 << 10;
+const REPLIES_MAX: usize = 8;
+
+/// Serves with timing off until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
+    let processors = thread::available_parallelism().map_or(1, |number| number.get());
+    let open = AtomicUsize::new(0);
+    // One processor is the clients', unless this process has been given only one, which is then its own.
+    let has_room_to_spin = || wait != Wait::Block && open.load(Ordering::Relaxed) < processors.max(2);
+    thread::scope(|scope| {
+        accept(device, served, &open, |connection| {
+            let builder = thread::Builder::new().name(String::from("nbd connection"));
+            // A connection that breaks, or for which the system has no thread, ends, and nothing else does.
+            let _ = builder.spawn_scoped(scope, || {
+                let flusher = Flusher::in_place(&device.store);
+                let life = Lifecycle::new(device, Model::None, flusher, Delivery::AtInstant).measuring_all();
+                ConnectionThread { connection, may_spin_at: Instant::now() }.run(life, &has_room_to_spin)
+            });
+        })
+    })
+}
+
+/// Thread of one connection.
+struct ConnectionThread<'a> {
+    connection: Connection<'a>,
+    /// Instant from which the thread may spin for requests instead of sleeping.
+    may_spin_at: Instant,
+}
+
+impl Resume<ConnectionRequest> for ConnectionThread<'_> {
+    fn resume(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, request: RequestInFlight<ConnectionRequest>) {
+        life.advance(&mut self.connection, request);
+    }
+
+    fn has_clients(&self) -> bool {
+        true
+    }
+}
+
+impl ConnectionThread<'_> {
+    fn run(
+        mut self,
+        mut life: Lifecycle<'_, ConnectionRequest>,
+        has_room_to_spin: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        loop {
+            self.send(&life)?;
+            if self.connection.session.is_closed() || !self.receive(&mut life, has_room_to_spin)? {
+                return Ok(());
+            }
+            self.work(&mut life)?;
+        }
+    }
+
+    /// Waits for bytes, or for the end of a fault's delay; returns false at the end of the connection, or of the server.
+    fn receive(
+        &mut self,
+        life: &mut Lifecycle<'_, ConnectionRequest>,
+        has_room_to_spin: &dyn Fn() -> bool,
+    ) -> io::Result<bool> {
+        let since = Instant::now();
+        let may_spin = |thread: &Self| has_room_to_spin() && since >= thread.may_spin_at && since.elapsed() < SPIN_TIME;
+        self.let_client_read(may_spin);
+        loop {
+            if life.is_waiting() {
+                return self.receive_while_waiting(life);
+            }
+            let session = &mut self.connection.session;
+            if let Some(bytes) = self.connection.stream.read(session.room()?)? {
+                session.input.filled(bytes);
+                return Ok(bytes > 0);
+            }
+            if life.device.stop.is_requested() {
+                return Ok(false);
+            }
+            if may_spin(self) {
+                self.yield_processor();
+                continue;
+            }
+            life.counter.show();
+            if !self.wait_for(PollFlags::IN, life.device)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits for bytes, if there is room for a request, or until a request that a fault delays is due.
+    #[cold]
+    fn receive_while_waiting(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<bool> {
+        let has_room = self.connection.may_submit();
+        if has_room {
+            let session = &mut self.connection.session;
+            if let Some(bytes) = self.connection.stream.read(session.room()?)? {
+                session.input.filled(bytes);
+                return Ok(bytes > 0);
+            }
+        }
+        let flags = if has_room { PollFlags::IN } else { PollFlags::empty() };
+        let socket = PollFd::from_borrowed_fd(self.connection.stream.as_fd(), flags);
+        let stop = &life.device.stop;
+        sleep(&mut [socket, readable(stop.as_fd())], Some(life.rest_for(Wait::Block, true)))?;
+        Ok(!stop.is_requested())
+    }
+
+    /// Sleeps until the socket is ready; returns false if the client has taken too long to choose its export.
+    fn wait_for(&self, flags: PollFlags, device: &Device) -> io::Result<bool> {
+        let Connection { stream, session, since, .. } = &self.connection;
+        let mut polled = [PollFd::from_borrowed_fd(stream.as_fd(), flags), readable(device.stop.as_fd())];
+        let left = session.is_shaking_hands().then(|| HANDSHAKE_MAX.saturating_sub(since.elapsed()));
+        sleep(&mut polled, left)?;
+        Ok(left.is_none() || since.elapsed() < HANDSHAKE_MAX)
+    }
+
+    /// Waits until the client has read half of the bytes that it has not read yet.
+    fn let_client_read(&mut self, may_spin: impl Fn(&Self) -> bool) {
+        let unread = self.connection.stream.unread_bytes();
+        while self.connection.stream.unread_bytes() > unread / 2 && may_spin(self) {
+            self.yield_processor();
+        }
+    }
+
+    /// Lets another thread run on this processor, if one wants to.
+    fn yield_processor(&mut self) {
+        let left = Instant::now();
+        thread::yield_now();
+        if left.elapsed() > AWAY_MIN {
+            self.may_spin_at = left + NO_SPINNING;
+        }
+    }
+
+    /// Executes everything that has come, and sends the replies.
+    fn work(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
+        life.poll(self);
+        let mut executed: usize = 0;
+        while let Some(request) = self.connection.next_request(&mut life.counter) {
+            life.begin(&mut self.connection, request);
+            life.poll(self);
+            executed += 1;
+            let reply_bytes = self.connection.session.output.data().len();
+            if executed.is_multiple_of(REPLIES_MAX) || reply_bytes >= REPLY_BYTES_MAX {
+                self.send(life)?;
+            }
+        }
+        self.send(life)
+    }
+
+    /// Sends all replies, however long the client takes to read them.
+    fn send(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
+        while !self.connection.send(life.device)? {
+            if life.device.stop.is_requested() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if !self.wait_for(PollFlags::OUT, life.device)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::Stop;
+    use crate::device::history::History;
+    use crate::device::recording::{Durability, DurabilityRules, RecordedEvent};
+    use crate::device::store::{Geometry, Store};
+    use crate::front::nbd::client::Client;
+    use crate::front::nbd::export::Export;
+    use crate::front::nbd::socket::Listener;
+    use crate::front::nbd::uri::Uri;
+    use crate::front::nbd::wire::{Request, command};
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 4096, block_bytes: 512 };
+
+    /// A device that keeps a history.
+    fn device() -> Device {
+        let stop = Arc::new(Stop::new().unwrap());
+        let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
+        Device {
+            drive: Arc::new(phaselink_core::drive::Drive::shipped("nvme").unwrap()),
+            store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+            tallies: Arc::default(),
+            record: None,
+            history: Some(Arc::new(History::new(GEOMETRY.capacity_bytes, rules, 1 << 20, Arc::clone(&stop)))),
+            faults: Arc::default(),
+            stop,
+        }
+    }
+
+    /// A host that has not seen the answer of a write does not know that a flush covers it.
+    #[test]
+    fn requests_that_come_in_one_piece_complete_in_one_piece_in_a_history() {
+        let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
+        let uri = listener.uri();
+        let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: false };
+        let (device, served) = (device(), [ExportSocket { listener, export }]);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&device, &served, Wait::Block));
+            let _stop = device.stop.at_the_end();
+            let mut client = Client::connect(&uri).unwrap();
+            let write = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: 512 };
+            client.ask(&write, &[7; 512]);
+            client.ask(&Request { command: command::FLUSH, cookie: 2, length: 0, ..write }, b"");
+            client.send().unwrap();
+            let mut answers = 0;
+            while answers < 2 {
+                client.sleep(None).unwrap();
+                client.receive().unwrap();
+                while client.answer(|_| 0).unwrap().is_some() {
+                    answers += 1;
+                }
+            }
+            device.stop.request();
+            server.join().unwrap().unwrap();
+        });
+        let events = device.history.as_ref().unwrap().finish().unwrap().events;
+        assert_eq!(
+            events,
+            [
+                RecordedEvent::Arrived(0),
+                RecordedEvent::Arrived(1),
+                RecordedEvent::Completed(0),
+                RecordedEvent::Completed(1)
+            ]
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Poll groups of connections, while timing is on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::Duration;
+
+use phaselink_core::ledger::Outcome;
+use rustix::event::PollFd;
+
+use super::accept::{ExportSocket, accept};
+use super::connection::{Connection, ConnectionRequest};
+use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
+use crate::front::poll_group::{FrontEnd, QueueHandover, owner, run_all, sleep};
+use crate::front::service::Service;
+
+/// Connections that one device thread owns.
+struct ConnectionGroup<'g, 'c> {
+    /// Connections by number. No number is used again, so that a request whose client has gone finds nobody.
+    connections: BTreeMap<u64, Connection<'c>>,
+    handover: &'g QueueHandover<'c, Connection<'c>>,
+}
+
+impl ConnectionGroup<'_, '_> {
+    /// Reads what a client has sent, begins its requests, and sends its replies.
+    fn on_ready(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, number: u64) {
+        let is_open = self.connections.get_mut(&number).is_some_and(Connection::receive);
+        self.begin_requests(life, number, is_open);
+    }
+
+    /// Begins the requests of a client for which there is room. A client that has gone, or has had its last reply, is forgotten.
+    fn begin_requests(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, number: u64, is_open: bool) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        while let Some(request) = connection.next_request(&mut life.counter) {
+            life.begin(connection, request);
+        }
+        let is_sent = is_open && connection.send(life.device).is_ok();
+        let session = &connection.session;
+        if !is_sent || session.is_closed() && connection.is_idle() && session.output.is_empty() {
+            self.connections.remove(&number);
+        }
+    }
+}
+
+impl Resume<ConnectionRequest> for ConnectionGroup<'_, '_> {
+    fn resume(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, request: RequestInFlight<ConnectionRequest>) {
+        let number = request.request().connection;
+        if let Some(connection) = self.connections.get_mut(&number) {
+            life.advance(connection, request);
+            self.begin_requests(life, number, true);
+        }
+    }
+
+    fn has_clients(&self) -> bool {
+        !self.connections.is_empty()
+    }
+}
+
+impl FrontEnd for ConnectionGroup<'_, '_> {
+    type Request = ConnectionRequest;
+    const DELIVERY: Delivery = Delivery::AtInstant;
+
+    fn attend(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>) -> bool {
+        self.connections.retain(|_, connection| !connection.is_silent());
+        let arrived = self.handover.take();
+        let any = !arrived.is_empty();
+        for mut connection in arrived {
+            let number = connection.number;
+            connection.turn = life.model.next_turn();
+            self.connections.insert(number, connection);
+            self.on_ready(life, number);
+        }
+        any
+    }
+
+    fn fetch(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>) -> bool {
+        if self.connections.is_empty() {
+            return false;
+        }
+        let mut polled: Vec<PollFd<'_>> = self.connections.values().map(Connection::polled).collect();
+        // A system that cannot say which sockets are ready says so to the sleep, too.
+        let _ = sleep(&mut polled, Some(Duration::ZERO));
+        let ready = polled.iter().zip(self.connections.keys()).filter(|(fd, _)| !fd.revents().is_empty());
+        let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();
+        ready.iter().for_each(|number| self.on_ready(life, *number));
+        !ready.is_empty()
+    }
+
+    fn prepare_sleep(&mut self, _: &mut Duration) -> Option<Vec<PollFd<'_>>> {
+        (!self.handover.has_any()).then(|| self.connections.values().map(Connection::polled).collect())
+    }
+}
+
+/// Serves with timing on until the device is told to stop. Connections are divided among the device threads.
+///
+/// # Errors
+/// If the system gives no thread, or cannot wait for sockets.
+pub(super) fn serve(service: &Service<'_>, served: &[ExportSocket]) -> io::Result<Option<Outcome>> {
+    let device = service.device;
+    let groups = service.groups(service.device_threads);
+    let (open, number) = (AtomicUsize::new(0), groups.len());
+    let handovers: Vec<QueueHandover<'_, Connection<'_>>> =
+        groups.iter().map(|group| QueueHandover::new(group.wakeup)).collect();
+    thread::scope(|scope| {
+        let _stop = device.stop.at_the_end();
+        let builder = thread::Builder::new().name(String::from("nbd listener"));
+        let listener = builder.spawn_scoped(scope, || {
+            accept(device, served, &open, |connection| handovers[owner(connection.number, 0, number)].put(connection))
+        })?;
+        let groups = groups
+            .into_iter()
+            .zip(&handovers)
+            .map(|(group, handover)| move || group.run(ConnectionGroup { connections: BTreeMap::new(), handover }));
+        let ended = run_all(device, "nbd", groups.collect());
+        let accepted = listener.join().unwrap_or_else(|_| Err(io::Error::other("the listener of nbd has failed")));
+        ended.and_then(|outcome| accepted.map(|()| outcome))
+    })
+}

@@ -1,0 +1,325 @@
+//! Poll groups: which thread owns which queue, how a queue is handed over and comes back, and the loop of every device thread.
+//!
+//! A poll group is a thread with the queues that it polls. A [`QueueHandover`] brings clients, connections and requests to the
+//! group that owns them from now on. A [`QueueOwner`] is the place of queues that one group lends to another: each of the
+//! two enters it only while it owns them, and a request costs no lock that another thread takes.
+
+use std::hint;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use phaselink_core::ledger::Outcome;
+use phaselink_core::time::Span;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::lifecycle::{Delivery, Lifecycle, Request, Resume};
+use super::model::Model;
+use crate::clock::Wait;
+use crate::device::Device;
+use crate::device::flusher::Flusher;
+use crate::device::mailbox::Mailbox;
+use crate::device::pace::{IDLE_ROUNDS_MAX, Patience};
+use crate::device::tally::locked;
+use crate::device::wakeup::Wakeup;
+
+/// Clients, queues and notifications of a front-end on one device thread: all of it that is not the life of a request.
+pub trait FrontEnd: Resume<Self::Request> {
+    /// Request of this front-end.
+    type Request: Request;
+    /// Order of a request's steps while timing is on.
+    const DELIVERY: Delivery;
+    /// Rounds over the queues for each look at sockets and handovers.
+    const ROUNDS_PER_ATTENTION: u32 = 1;
+    /// True if the processor is told to pause between idle rounds: a client on the same core gains, and a request that comes
+    /// meanwhile waits half a pause longer.
+    const PAUSES: bool = true;
+
+    /// Returns the largest number of bytes that one request moves by way of a buffer.
+    fn transfer_bytes_max(&self) -> usize {
+        0
+    }
+
+    /// Returns by how much earlier than due completions are written: the time that a word takes to the client and back.
+    fn completion_lead(&self) -> Span {
+        Span::ZERO
+    }
+
+    /// Lets clients in and out and answers their messages; returns true if there was anything.
+    fn attend(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
+
+    /// Fetches requests from all queues of this thread and begins them; returns true if there was any.
+    fn fetch(&mut self, life: &mut Lifecycle<'_, Self::Request>) -> bool;
+
+    /// Returns true if no client can submit a request that would not end a sleep.
+    fn can_sleep(&self) -> bool {
+        true
+    }
+
+    /// Asks clients to notify the thread from now on, and looks at their queues once more. Returns the descriptors that end the
+    /// sleep, or nothing if there is work already. May shorten the `time` of the sleep.
+    fn prepare_sleep(&mut self, time: &mut Duration) -> Option<Vec<PollFd<'_>>>;
+
+    /// Tells clients that they need not notify any more.
+    fn end_sleep(&mut self) {}
+
+    /// Does what is left to do when the device has been told to stop.
+    fn end(&mut self, _life: &mut Lifecycle<'_, Self::Request>) {}
+}
+
+/// Device thread before it runs: its model and its wake-up.
+#[derive(Debug)]
+pub struct PollGroup<'a> {
+    /// The served device.
+    pub device: &'a Device,
+    /// Way in which the thread passes idle time.
+    pub wait: Wait,
+    /// Model of the thread.
+    pub model: Model<'a>,
+    /// Wake-up of the thread, for those who leave work for it.
+    pub wakeup: &'a Wakeup,
+}
+
+impl PollGroup<'_> {
+    /// Serves on the calling thread until the device is told to stop. Returns the account of the model, if its engine ran on this
+    /// thread.
+    ///
+    /// # Errors
+    /// If the system gives no thread, or cannot wait for descriptors.
+    pub fn run<F: FrontEnd>(self, mut front: F) -> io::Result<Option<Outcome>> {
+        let PollGroup { device, wait, model, wakeup } = self;
+        let _stop = device.stop.at_the_end();
+        thread::scope(|scope| {
+            let flusher = Flusher::of_store(scope, &device.store, || wakeup.signal())?;
+            let mut life = Lifecycle::new(device, model, flusher, F::DELIVERY)
+                .with_space(front.transfer_bytes_max())
+                .with_completion_lead(front.completion_lead());
+            poll(&mut front, &mut life, wait, wakeup)?;
+            Ok(life.model.outcome())
+        })
+    }
+}
+
+/// Runs poll groups, the first of them on the calling thread, until all have ended.
+///
+/// # Errors
+/// The first error of a group, or that of the system if it gives no thread.
+///
+/// # Panics
+/// If there is no group.
+pub(super) fn run_all<G: FnOnce() -> io::Result<Option<Outcome>> + Send>(
+    device: &Device,
+    name: &str,
+    mut groups: Vec<G>,
+) -> io::Result<Option<Outcome>> {
+    let first = groups.remove(0);
+    thread::scope(|scope| {
+        let _stop = device.stop.at_the_end();
+        let spawn = |group| thread::Builder::new().name(format!("{name} device")).spawn_scoped(scope, group);
+        let others = groups.into_iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
+        let own = first();
+        device.stop.request();
+        let failed = || io::Error::other(format!("a device thread of {name} has failed"));
+        let joined: Vec<_> = others.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(failed()))).collect();
+        joined.into_iter().fold(own, |ended, other| Ok(ended?.or(other?)))
+    })
+}
+
+/// Returns the group, of so many, that owns a queue of a client: queues take turns, and so do clients with one queue.
+pub(super) fn owner(client: u64, queue: u64, groups: usize) -> usize {
+    ((client + queue) % groups as u64) as usize
+}
+
+/// Rounds of a polling loop: when it attends to sockets, and when it rests.
+struct Rounds {
+    wait: Wait,
+    since_attention: u32,
+    idle: u32,
+    patience: Patience,
+}
+
+/// Rounds until a socket is looked at again on which there has been something: more comes soon.
+const ROUNDS_TO_NEXT_MESSAGE: u32 = 16;
+
+fn poll<F: FrontEnd>(
+    front: &mut F,
+    life: &mut Lifecycle<'_, F::Request>,
+    wait: Wait,
+    wakeup: &Wakeup,
+) -> io::Result<()> {
+    let mut rounds = Rounds { wait, since_attention: F::ROUNDS_PER_ATTENTION, idle: 0, patience: Patience::default() };
+    while !life.device.stop.is_requested() {
+        life.begin_round();
+        let mut found = front.fetch(life);
+        found |= life.poll(front);
+        rounds.since_attention += 1;
+        if rounds.since_attention >= F::ROUNDS_PER_ATTENTION || wait == Wait::Block {
+            let any = front.attend(life);
+            rounds.since_attention =
+                if any { F::ROUNDS_PER_ATTENTION.saturating_sub(ROUNDS_TO_NEXT_MESSAGE) } else { 0 };
+            found |= any;
+        }
+        if rounds.are_idle(found) {
+            rest(front, life, &mut rounds, wakeup)?;
+        } else if F::PAUSES && !found {
+            hint::spin_loop();
+        }
+    }
+    front.end(life);
+    Ok(())
+}
+
+impl Rounds {
+    /// Notes a round that has found work or not; returns true if the loop is to rest.
+    #[inline]
+    fn are_idle(&mut self, found: bool) -> bool {
+        if found {
+            self.idle = 0;
+            self.patience.renew();
+            return false;
+        }
+        self.idle += 1;
+        let are_idle = self.idle >= IDLE_ROUNDS_MAX || self.wait == Wait::Block;
+        if are_idle {
+            self.idle = 0;
+        }
+        are_idle
+    }
+}
+
+/// Yields the processor, or sleeps until there may be work.
+fn rest<F: FrontEnd>(
+    front: &mut F,
+    life: &mut Lifecycle<'_, F::Request>,
+    rounds: &mut Rounds,
+    wakeup: &Wakeup,
+) -> io::Result<()> {
+    life.counter.show();
+    let has_clients = front.has_clients() || life.model.has_callers();
+    let mut time = life.rest_for(rounds.wait, has_clients);
+    let may_sleep = !has_clients || front.can_sleep() && rounds.patience.is_over(rounds.wait);
+    if time.is_zero() || !may_sleep {
+        thread::yield_now();
+        return Ok(());
+    }
+    wakeup.begin_sleep();
+    let slept = match front.prepare_sleep(&mut time) {
+        Some(mut polled) if !life.model.listen() => {
+            let device = life.device;
+            let own = [device.stop.as_fd(), wakeup.as_fd()];
+            polled.extend(own.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            sleep(&mut polled, Some(time)).map(|()| true)
+        }
+        _ => Ok(false),
+    };
+    wakeup.end_sleep();
+    front.end_sleep();
+    life.end_sleep();
+    if slept? {
+        // What has ended the sleep has most likely come through a socket.
+        rounds.since_attention = F::ROUNDS_PER_ATTENTION;
+    }
+    Ok(())
+}
+
+/// Sleeps until a descriptor is ready, or for `time`. A signal may end the sleep earlier.
+///
+/// # Errors
+/// If the system cannot wait for descriptors.
+pub(super) fn sleep(polled: &mut [PollFd<'_>], time: Option<Duration>) -> io::Result<()> {
+    let time = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+    match rustix::event::poll(polled, time.as_ref()) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        other => other.map(drop).map_err(io::Error::from),
+    }
+}
+
+/// Way by which clients, connections and requests come to the poll group that owns them from then on.
+#[derive(Debug)]
+pub struct QueueHandover<'a, T> {
+    mailbox: Mailbox<T>,
+    wakeup: &'a Wakeup,
+}
+
+impl<'a, T> QueueHandover<'a, T> {
+    /// Makes an empty handover to the thread with this wake-up.
+    pub fn new(wakeup: &'a Wakeup) -> QueueHandover<'a, T> {
+        QueueHandover { mailbox: Mailbox::default(), wakeup }
+    }
+
+    /// Hands something over, and wakes its new owner.
+    pub fn put(&self, thing: T) {
+        self.mailbox.put(thing);
+        self.wakeup.wake();
+    }
+
+    /// Returns everything that has been handed over since the last call.
+    #[inline]
+    pub fn take(&self) -> Vec<T> {
+        self.mailbox.take()
+    }
+
+    /// Returns true if something has been handed over and not been taken.
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        self.mailbox.has_any()
+    }
+
+    /// Wakes the owner, whose clients have submitted something.
+    pub fn wake(&self) {
+        self.wakeup.wake();
+    }
+}
+
+/// Flag on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Flag(AtomicBool);
+
+/// Place of queues that one poll group lends to another. The borrower owns them while it has entered; between its rounds, the
+/// lender takes them back.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct QueueOwner<T> {
+    lent: Mutex<Option<Box<T>>>,
+    is_wanted_back: Flag,
+}
+
+impl<T> Default for QueueOwner<T> {
+    fn default() -> QueueOwner<T> {
+        QueueOwner { lent: Mutex::new(None), is_wanted_back: Flag::default() }
+    }
+}
+
+impl<T> QueueOwner<T> {
+    /// Lets the borrower own the queues until it drops the result; nothing if none are lent, or the lender wants them back.
+    #[inline]
+    pub fn enter(&self) -> Option<MutexGuard<'_, Option<Box<T>>>> {
+        if self.is_wanted_back.0.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.lent.try_lock().ok().filter(|lent| lent.is_some())
+    }
+
+    /// Lends queues to the borrower.
+    pub fn lend(&self, queues: T) {
+        *locked(&self.lent) = Some(Box::new(queues));
+    }
+
+    /// Takes the queues back, between two rounds of the borrower. Without the flag, a borrower that enters again at once would keep
+    /// the lender out.
+    pub fn take_back(&self) -> Option<Box<T>> {
+        self.is_wanted_back.0.store(true, Ordering::Relaxed);
+        let queues = locked(&self.lent).take();
+        self.is_wanted_back.0.store(false, Ordering::Relaxed);
+        queues
+    }
+}
+
+/// Returns a descriptor that ends a sleep when it is readable.
+pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::from_borrowed_fd(fd, PollFlags::IN)
+}

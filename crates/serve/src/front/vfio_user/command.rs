@@ -1,0 +1,185 @@
+//! The steps in the life of an NVMe command of a real host.
+//!
+//! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the model at the
+//! doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The model's controller
+//! fetches them over the link, asks the same rules about them as the served one, moves the data and posts the completion entry.
+//! Commands that are refused take their time like others, and so do flushes and deallocations. Admin commands take none.
+//!
+//! So that real ways do not come on top of modelled ones, a doorbell counts as rung halfway between the round that found it and
+//! the one before; data moves as soon as the model knows the command's end; and the completion entry is written then, less what
+//! a word takes to the client and back. What is later than that is the lag. The way of an interrupt through the system into a
+//! virtual machine is not in it.
+
+use std::io;
+
+use phaselink_core::protocol::nvme::rules::Action;
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::{Span, Time};
+
+use super::lending::ControllerGroups;
+use super::reach::Reach;
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::device::faults::FaultEffect;
+use crate::device::record::Record;
+use crate::device::store::Store;
+use crate::front::lifecycle::{Completion, Endpoint, Fetch, Request, RequestClass, RequestInFlight, Round};
+use crate::front::model::{ModelQueue, Submission};
+use crate::nvme::{Command, CommandProgress, NextCommand, QueueSet};
+
+/// Controller of a request, as the thread that has fetched it knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One of the controllers whose sockets the thread owns.
+    Owned(usize),
+    /// One of the sets of queues that the thread borrows.
+    Borrowed(usize),
+}
+
+/// Command of a client's queue.
+#[derive(Debug)]
+pub(super) struct CommandRequest {
+    pub place: Place,
+    /// Number of the client among all of its controller: commands of a client that has gone are nobody's.
+    pub client: u64,
+    pub command: Command,
+    /// Queue of the model, if there is one.
+    model_queue: Option<ModelQueue>,
+    /// True if data or lists of the command were out of reach when it was fetched: it is to be checked again.
+    pub is_unread: bool,
+}
+
+impl Request for CommandRequest {
+    type Status = Result<(), Status>;
+
+    #[inline]
+    fn io(&self) -> Option<Io> {
+        self.command.io()
+    }
+
+    #[inline]
+    fn class(&self) -> Option<RequestClass> {
+        let checked = self.command.checked.as_ref().ok()?;
+        Some(match checked.action {
+            Action::Read | Action::Compare | Action::Verify => RequestClass::Data(Op::Read, checked.bytes),
+            Action::Write { .. } | Action::Copy { .. } => RequestClass::Data(Op::Write, checked.bytes),
+            Action::Flush => RequestClass::Flush,
+            Action::Zero { .. } | Action::Deallocate { .. } => RequestClass::Discard,
+        })
+    }
+
+    /// Returns 0 for the first I/O queue.
+    #[inline]
+    fn thread(&self) -> u64 {
+        u64::from(self.command.queue()) - 1
+    }
+
+    /// Adds what the command reads and writes to the trace. A command that is refused has asked for nothing.
+    fn note(&self, record: &Record) {
+        let Command { checked: Ok(checked), ranges, .. } = &self.command else { return };
+        let word = self.command.trace_name();
+        match &checked.action {
+            Action::Deallocate { .. } => ranges.iter().for_each(|(offset, bytes)| record.note(word, *offset, *bytes)),
+            Action::Copy { .. } => {
+                ranges.iter().for_each(|(offset, bytes)| record.note("read", *offset, *bytes));
+                record.note(word, checked.offset, checked.bytes.into());
+            }
+            _ => record.note(word, checked.offset, checked.bytes.into()),
+        }
+    }
+
+    fn submission(&self) -> Option<Submission<'_>> {
+        let Command { bytes: entry, lists, .. } = &self.command;
+        let (io, lists) = (self.command.io(), lists.as_deref());
+        self.model_queue.map(|queue| Submission::Command { queue, io, entry, lists })
+    }
+
+    /// Returns the middle between the round that has found the doorbell and the one before.
+    fn submitted(&self, _: &Clock, Round { before, now }: Round) -> Time {
+        before + Span::from_ps(now.since(before).as_ps() / 2)
+    }
+}
+
+/// Set of queues with its host, on the thread that owns or borrows it.
+pub(super) struct QueueEndpoint<'e, H> {
+    pub place: Place,
+    pub client: u64,
+    pub groups: &'e ControllerGroups<'e>,
+    pub set: &'e mut QueueSet,
+    pub host: &'e mut H,
+    /// Number of the model's queue that stands for the set's first I/O queue; none without a model.
+    pub first_model_queue: Option<u16>,
+}
+
+impl<H: Reach> QueueEndpoint<'_, H> {
+    /// Reads the command of a request again, whose data or lists were out of the reach of the thread that has fetched it.
+    pub(super) fn read_again(&mut self, request: &mut CommandRequest) {
+        if std::mem::take(&mut request.is_unread) {
+            request.command = self.set.recheck(&request.command, self.host);
+        }
+    }
+
+    #[inline]
+    fn model_queue(&self, queue: u16) -> Option<ModelQueue> {
+        let first = self.first_model_queue?;
+        let (generation, entries) = self.set.submission_queue(queue)?;
+        Some(ModelQueue { number: first + queue - 1, owner: self.client << 32 | u64::from(generation), entries })
+    }
+}
+
+impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
+    const COMPLETES_TOGETHER: bool = true;
+
+    #[inline]
+    fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<CommandRequest> {
+        let queue = queue as u16;
+        let NextCommand::Io(command) = self.set.next_io_command(queue, self.host) else { return Fetch::Nothing };
+        let (place, client, model_queue) = (self.place, self.client, self.model_queue(queue));
+        if self.host.take_out_of_reach() {
+            return Fetch::OutOfReach(CommandRequest { place, client, command, model_queue, is_unread: true });
+        }
+        self.set.prefetch(&command, self.host, store);
+        Fetch::Request(CommandRequest { place, client, command, model_queue, is_unread: false })
+    }
+
+    #[inline]
+    fn transfer(
+        &mut self,
+        request: &CommandRequest,
+        effect: FaultEffect,
+        device: &Device,
+        space: &mut Vec<u8>,
+    ) -> Option<Result<(), Status>> {
+        let CommandRequest { command, .. } = request;
+        let done = match effect == FaultEffect::default() {
+            true => self.set.perform(command, self.host, &device.store, space),
+            false => self.set.perform_with_fault(command, effect, self.host, &device.store, space),
+        };
+        (!self.host.take_out_of_reach()).then_some(done)
+    }
+
+    #[inline]
+    fn complete(&mut self, request: &CommandRequest, done: Result<(), Status>, _: Span, _: &Device) -> Completion {
+        match self.set.complete(&request.command, done, self.host) {
+            CommandProgress::Completed(status) => Completion::Written(status == Status::SUCCESS),
+            CommandProgress::NeedsFlush => Completion::AfterFlush,
+        }
+    }
+
+    fn repeat(&mut self, request: &CommandRequest, done: Result<(), Status>, _: &Device) {
+        self.set.complete_again(&request.command, done, self.host);
+    }
+
+    fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>) -> bool {
+        self.set.complete_flushed(&request.command, flushed, self.host) == Status::SUCCESS
+    }
+
+    fn abandon(&mut self, request: &CommandRequest) {
+        self.set.drop_command(&request.command);
+    }
+
+    fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
+        self.groups.hand_over(request);
+    }
+}

@@ -1,0 +1,337 @@
+//! An address where one client at a time finds a controller.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use phaselink_core::drive::Drive;
+use phaselink_core::problem::Problem;
+use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::spec::Status;
+use rustix::event::{PollFd, PollFlags};
+
+use super::connection::{Connection, MESSAGES_MAX};
+use super::lending::{ControllerGroups, LentQueues};
+use super::reach::Reach;
+use crate::clock::Wait;
+use crate::device::Device;
+use crate::device::pace::BATCH;
+use crate::device::store::Geometry;
+use crate::front::socket::bind_unix;
+use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
+
+/// Name of the socket within a directory, where SPDK's clients look for it.
+const SOCKET_IN_DIRECTORY: &str = "cntrl";
+
+/// Socket of a controller, and the controller's identity.
+#[derive(Debug)]
+pub struct ControllerSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// True if the socket is in a directory, where user-space drivers look for it. These ring doorbells by memory alone.
+    is_for_drivers: bool,
+    identity: Identity,
+    /// True if hosts are watched for behaviour that the specification leaves undefined.
+    is_strict: bool,
+}
+
+impl ControllerSocket {
+    /// Binds `path`, or `cntrl` within it if it is a directory, for clients of `drive`. `number` tells the controllers of a
+    /// drive from each other.
+    ///
+    /// # Errors
+    /// If the path is taken, or the drive is one that [real hosts cannot have](limits::served_limits).
+    pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
+        let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number);
+        let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
+        let bound = bind_unix(&path).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => Ok(ControllerSocket { listener, path, is_for_drivers, identity, is_strict: false }),
+            Err(error) => {
+                let found = format!("{} cannot be served: {error}", path.display());
+                Err(Problem::new("--vfio-user", None, found, ""))
+            }
+        }
+    }
+
+    /// Lets the controller watch hosts for behaviour that the specification leaves undefined.
+    pub fn strictly(mut self) -> ControllerSocket {
+        self.is_strict = true;
+        self
+    }
+
+    /// Returns true if the socket is where user-space drivers look for it, which ring doorbells by memory alone.
+    pub fn is_for_drivers(&self) -> bool {
+        self.is_for_drivers
+    }
+
+    /// Returns the limits that clients are offered.
+    pub fn limits(&self) -> &Limits {
+        &self.identity.limits
+    }
+
+    /// Returns the address, as it is announced.
+    pub fn address(&self) -> String {
+        format!("vfio-user:{}", self.path.display())
+    }
+}
+
+/// Returns the path of the socket that is served at `path`: that path, or a name in it if it is a directory.
+pub fn socket_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() }
+}
+
+impl Drop for ControllerSocket {
+    fn drop(&mut self) {
+        // A name that somebody has removed already is as good as removed.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Time within which a client must have agreed on a version: others wait.
+const GREETING_MAX: Duration = Duration::from_secs(1);
+
+/// Controller, with its client if there is one.
+#[derive(Debug)]
+pub(super) struct ServedController<'a> {
+    served: &'a ControllerSocket,
+    /// Number of the controller among all that are served.
+    pub number: usize,
+    pub controller: Controller,
+    pub client: Option<Connection>,
+    /// Number of clients so far.
+    pub clients_ever: u64,
+    is_mappable: bool,
+    /// Instant at which the client came, or its host was last known to be there.
+    heard_at: Instant,
+    /// Poll groups that serve its queues.
+    groups: &'a ControllerGroups<'a>,
+    /// Empty sets, for the places of sets that are lent.
+    #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
+    empty: Vec<Box<QueueSet>>,
+    is_lent: bool,
+}
+
+impl<'a> ServedController<'a> {
+    /// Makes a controller without a client. Clients may ring doorbells silently if the device threads never sleep while they
+    /// are there.
+    pub(super) fn new(
+        served: &'a ControllerSocket,
+        number: usize,
+        wait: Wait,
+        groups: &'a ControllerGroups<'a>,
+    ) -> ServedController<'a> {
+        let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
+        let controller = Controller::new(served.identity.clone()).with_queue_sets(groups.sets());
+        ServedController {
+            empty: (1..groups.sets()).map(|_| controller.empty_queue_set()).collect(),
+            groups,
+            is_lent: false,
+            number,
+            served,
+            controller: if served.is_strict { controller.with_strict_checks() } else { controller },
+            client: None,
+            clients_ever: 0,
+            is_mappable,
+            heard_at: Instant::now(),
+        }
+    }
+
+    /// Lets a client in, answers its messages, and lets it go; returns true if there was anything.
+    pub(super) fn attend(&mut self, device: &Device) -> bool {
+        if self.client.is_none() {
+            return self.accept(device);
+        }
+        let any = self.listen();
+        self.look_after(device);
+        self.lend();
+        any
+    }
+
+    /// Answers the client's messages; returns true if there was any.
+    fn listen(&mut self) -> bool {
+        let (mut any, mut has_rung) = (false, false);
+        for _ in 0..MESSAGES_MAX {
+            let Some(message) = self.client.as_mut().and_then(Connection::next_message) else { break };
+            any = true;
+            match message.only_rings() {
+                true => has_rung = true,
+                false => self.take_back(),
+            }
+            if let Some(client) = &mut self.client {
+                self.controller.report_queue_errors(client);
+                client.answer(message);
+            }
+        }
+        if has_rung {
+            self.groups.wake();
+        }
+        any || self.client.as_ref().is_some_and(Connection::is_over)
+    }
+
+    /// Does what the registers ask for, and checks that host and client are still there.
+    fn look_after(&mut self, device: &Device) {
+        let Some(client) = &mut self.client else { return };
+        client.interrupt_again();
+        if self.is_lent && self.controller.needs_update(client) {
+            self.take_back();
+        }
+        let Some(client) = &mut self.client else { return };
+        self.controller.update(client, &device.store);
+        let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
+        let is_over = client.is_over() || is_silent;
+        if let Some((time, heard)) = self.controller.poll_keep_alive() {
+            if heard {
+                self.heard_at = Instant::now();
+            } else if self.heard_at.elapsed() > time {
+                self.take_back();
+                self.client.iter_mut().for_each(|client| self.controller.expire_keep_alive(client));
+            }
+        }
+        if is_over {
+            self.take_back();
+            self.client = None;
+            self.controller.power_off();
+        }
+    }
+
+    /// Lends queues to their borrowers, if there are any, and all of the queues' memory is mapped: memory without a descriptor
+    /// has to be asked for over the socket.
+    pub(super) fn lend(&mut self) {
+        let Some(client) = self.client.as_mut().filter(|_| !self.is_lent) else { return };
+        let sets = self.controller.queue_sets();
+        let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
+        let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
+        if !is_wanted || !sets.iter().flat_map(|set| set.memory_ranges()).all(&mut is_mapped) {
+            return;
+        }
+        for number in 1..self.groups.sets() {
+            if !self.controller.queue_sets()[number].has_io_queues() {
+                continue;
+            }
+            let mut set = self.empty.pop().expect("there is one for each");
+            self.controller.swap_queue_set(number, &mut set);
+            self.groups.lend(number, LentQueues::new(self.clients_ever, set, client.share(), self.is_mappable));
+        }
+        self.is_lent = true;
+    }
+
+    /// Takes all queues back from their borrowers.
+    pub(super) fn take_back(&mut self) {
+        if !std::mem::take(&mut self.is_lent) {
+            return;
+        }
+        for number in 1..self.groups.sets() {
+            let Some(lent) = self.groups.slot(number).take_back() else { continue };
+            let LentQueues { mut set, host, .. } = *lent;
+            self.controller.swap_queue_set(number, &mut set);
+            self.empty.push(set);
+            if let Some(client) = &mut self.client {
+                client.take_back(host);
+            }
+        }
+        self.client.iter_mut().for_each(Connection::have_alone);
+    }
+
+    /// Returns the set of a command of this client, taken back if it was lent, and the client.
+    pub(super) fn find(&mut self, client: u64, command: &Command) -> Option<(&mut QueueSet, &mut Connection)> {
+        if self.clients_ever != client || self.client.is_none() {
+            return None;
+        }
+        if self.is_lent && !self.controller.has_submission_queue(command.queue()) {
+            self.take_back();
+        }
+        Some((self.controller.set_of_submission_queue(command.queue()), self.client.as_mut()?))
+    }
+
+    /// Returns the poll groups that serve its queues.
+    #[inline]
+    pub(super) fn groups(&self) -> &'a ControllerGroups<'a> {
+        self.groups
+    }
+
+    /// Returns the sets that the owner serves, and the client.
+    #[inline]
+    pub(super) fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut Connection)> {
+        let sets = if self.is_lent { 1 } else { self.groups.sets() };
+        Some((&mut self.controller.queue_sets()[..sets], self.client.as_mut()?))
+    }
+
+    /// Executes the commands of the admin queue; returns true if there was any.
+    #[inline]
+    pub(super) fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
+        let Some(client) = &mut self.client else { return false };
+        self.controller.has_admin_commands(client) && self.administer_some(answered)
+    }
+
+    #[cold]
+    fn administer_some(&mut self, mut answered: impl FnMut(Status)) -> bool {
+        self.take_back();
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Some(client) = &mut self.client else { break };
+            let NextCommand::Admin(status) = self.controller.next_admin_command(client) else { break };
+            answered(status);
+            any = true;
+        }
+        self.client.iter_mut().for_each(|client| self.controller.send_interrupts(client));
+        self.lend();
+        any
+    }
+
+    /// Lets the next client in; while one is there, others wait in the socket.
+    fn accept(&mut self, device: &Device) -> bool {
+        // A connection that fails before it is made is the client's loss.
+        let Ok((socket, _)) = self.served.listener.accept() else { return false };
+        self.client = Connection::new(socket, self.is_mappable, self.served.limits(), &device.faults).ok();
+        if self.served.is_strict {
+            self.client.iter_mut().for_each(|client| client.registers().check_strictly());
+        }
+        self.clients_ever += 1;
+        self.heard_at = Instant::now();
+        true
+    }
+
+    /// Returns true if a client is there that can ring doorbells by memory alone.
+    pub(super) fn rings_silently(&self) -> bool {
+        self.client.is_some() && self.is_mappable
+    }
+
+    /// Returns the descriptor by which clients come, or the present client speaks.
+    pub(super) fn polled(&self) -> PollFd<'_> {
+        let fd = self.client.as_ref().map_or(self.served.listener.as_fd(), AsFd::as_fd);
+        PollFd::from_borrowed_fd(fd, PollFlags::IN)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+
+    /// Binds sockets of controllers with so many queue pairs each.
+    pub(crate) fn sockets(test: &str, controllers: usize, queue_pairs: u32) -> Vec<ControllerSocket> {
+        let mut drive = Drive::shipped("nvme").unwrap();
+        drive.nvme.queue_pairs = queue_pairs;
+        let bind = |number| {
+            let name = format!("phaselink-{test}-{}-{number}.vfio", std::process::id());
+            ControllerSocket::bind(&std::env::temp_dir().join(name), &drive, GEOMETRY, number).unwrap()
+        };
+        (0..controllers).map(bind).collect()
+    }
+
+    #[test]
+    fn the_name_of_a_socket_goes_with_its_controller() {
+        let served = sockets("gone", 1, 1).remove(0);
+        let path = served.path.clone();
+        assert!(path.exists());
+        drop(served);
+        assert!(!path.exists());
+    }
+}

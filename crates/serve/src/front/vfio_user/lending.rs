@@ -1,0 +1,116 @@
+//! The poll groups that serve one controller: the owner, which has the client's socket, and the borrowers of its queues.
+//!
+//! ```text
+//!    owner                                          borrower
+//!    messages, admin queue, its own queues          queues that it polls
+//!      lend: queues and what serves them  ──slot──>   fetch, execute, complete, interrupt
+//!      take back: all of them             <─slot───   between two of its rounds
+//!      what takes the socket              <─handover─ requests out of its reach, queues that have failed
+//! ```
+//!
+//! Whatever changes queues, the client's memory or its interrupts (messages but doorbells, admin commands, a reset, the client's
+//! end) is done while the owner has all queues, so that it meets no command half done and needs no lock.
+
+use phaselink_core::protocol::nvme::rules::Limits;
+
+use super::command::CommandRequest;
+use super::reach::Mapped;
+use crate::device::wakeup::Wakeup;
+use crate::front::lifecycle::RequestInFlight;
+use crate::front::poll_group::{QueueHandover, QueueOwner, owner};
+use crate::nvme::QueueSet;
+
+/// Queues of a client, with what a borrower needs to serve them.
+#[derive(Debug)]
+pub(super) struct LentQueues {
+    /// Number of the client among all of its controller.
+    pub client: u64,
+    pub set: Box<QueueSet>,
+    pub host: Mapped,
+    /// True if the client can ring doorbells by memory alone, which wakes nobody.
+    pub rings_silently: bool,
+    /// True if the owner has been told of what the controller is to follow.
+    is_reported: bool,
+}
+
+impl LentQueues {
+    /// Makes the queues of `set` ready for a borrower.
+    pub(super) fn new(client: u64, set: Box<QueueSet>, host: Mapped, rings_silently: bool) -> LentQueues {
+        LentQueues { client, set, host, rings_silently, is_reported: false }
+    }
+
+    /// Tells the owner, once, that there is something for the controller to follow.
+    #[inline]
+    pub(super) fn report(&mut self, groups: &ControllerGroups<'_>) {
+        if self.set.has_errors() && !std::mem::replace(&mut self.is_reported, true) {
+            groups.handover.put(Handover::News);
+        }
+    }
+}
+
+/// Something that a borrower hands over to the owner of a controller.
+#[derive(Debug)]
+pub(super) enum Handover {
+    /// The controller has something to follow: a queue that has failed, or an invalid doorbell.
+    News,
+    /// A request whose queue the borrower has no more, or whose data is out of its reach.
+    Request(Box<RequestInFlight<CommandRequest>>),
+}
+
+/// Slot for the queues of one borrower, and its wake-up.
+#[derive(Debug)]
+struct Borrower<'a> {
+    slot: QueueOwner<LentQueues>,
+    wakeup: &'a Wakeup,
+}
+
+/// Poll groups of one controller.
+#[derive(Debug)]
+pub(super) struct ControllerGroups<'a> {
+    borrowers: Vec<Borrower<'a>>,
+    pub handover: QueueHandover<'a, Handover>,
+}
+
+impl<'a> ControllerGroups<'a> {
+    /// Divides the queues of a controller with these limits among the threads with these wake-ups.
+    pub(super) fn new(controller: usize, limits: &Limits, wakeups: &[&'a Wakeup]) -> ControllerGroups<'a> {
+        let sets = wakeups.len().min(limits.queue_pairs as usize);
+        let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
+        let borrower = |set| Borrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
+        ControllerGroups { borrowers: (1..sets).map(borrower).collect(), handover: QueueHandover::new(wakeup(0)) }
+    }
+
+    /// Returns the number of sets of queues: one for each group.
+    #[inline]
+    pub(super) fn sets(&self) -> usize {
+        self.borrowers.len() + 1
+    }
+
+    /// Returns the slot of a set, which is counted from 1.
+    pub(super) fn slot(&self, set: usize) -> &QueueOwner<LentQueues> {
+        &self.borrowers[set - 1].slot
+    }
+
+    /// Lends a set, which is counted from 1, to its borrower.
+    pub(super) fn lend(&self, set: usize, queues: LentQueues) {
+        self.slot(set).lend(queues);
+        self.borrowers[set - 1].wakeup.wake();
+    }
+
+    /// Wakes all borrowers, since doorbells have been rung.
+    pub(super) fn wake(&self) {
+        self.borrowers.iter().for_each(|borrower| borrower.wakeup.wake());
+    }
+
+    /// Hands a request over to the owner.
+    #[cold]
+    pub(super) fn hand_over(&self, request: RequestInFlight<CommandRequest>) {
+        self.handover.put(Handover::Request(Box::new(request)));
+    }
+}
+
+/// Returns the poll group, of so many, that serves a set of a controller's queues. So controllers with one queue are divided as a
+/// whole, and those with many have their queues on all threads.
+pub(super) fn group_of(controller: usize, set: usize, groups: usize) -> usize {
+    owner(controller as u64, set as u64, groups)
+}

@@ -1,0 +1,164 @@
+//! Channels between the thread that runs an engine and the threads that submit requests to it.
+//!
+//! ```text
+//!    asking threads (RemoteEngine)            the engine's thread (SharedEngine)
+//!  stamp with the clock, call  ──────────>  enters the model as of that instant
+//!                                           the model: completed, after this latency
+//!  deliver at stamp + latency  <──────────  result, as soon as it is known
+//! ```
+//!
+//! The time that a call and its result spend on a channel does not show, as long as it is less than the modelled latency: a
+//! result is due that latency after the stamp, on the clock that both threads read. Neither thread waits for the other.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::Time;
+
+use crate::device::pipe::{Pipe, PipeRecord};
+use crate::device::wakeup::Wakeup;
+use crate::model::wall::{Clock, Wait};
+
+/// Channels of one engine: one for each thread that may submit requests. No cache line of a channel is written by both ends.
+#[derive(Debug)]
+pub struct Exchange {
+    clock: Clock,
+    pub(super) channels: Box<[Channel]>,
+    /// Number of channels that a thread has opened.
+    opened: AtomicUsize,
+    turns: AtomicUsize,
+    engine: Wakeup,
+}
+
+/// Channel of one thread that submits requests.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) calls: Pipe,
+    /// Results with the instant of the clock at which each is due.
+    pub(super) results: Pipe,
+    caller: Wakeup,
+    /// True if the calling thread may sleep while it waits for results.
+    wakes_caller: bool,
+}
+
+impl Channel {
+    /// Wakes the calling thread if it sleeps while results are on their way.
+    pub(super) fn wake_caller(&self) {
+        if self.wakes_caller {
+            self.caller.wake();
+        }
+    }
+}
+
+impl Exchange {
+    /// Makes an exchange with a clock that begins now, for `callers` threads that wait as `wait` says.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn new(wait: Wait, callers: usize) -> io::Result<Exchange> {
+        let channel = |_| {
+            let (calls, results) = (Pipe::default(), Pipe::default());
+            Ok(Channel { calls, results, caller: Wakeup::new()?, wakes_caller: wait == Wait::Block })
+        };
+        Ok(Exchange {
+            clock: Clock::start(),
+            channels: (0..callers).map(channel).collect::<io::Result<_>>()?,
+            opened: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
+            engine: Wakeup::new()?,
+        })
+    }
+
+    /// Returns the clock that all threads of the exchange read.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Returns the number of the next modelled thread: clients of all front-ends take turns over the modelled threads.
+    pub fn next_turn(&self) -> usize {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the wake-up of the engine's thread, which callers use after each call.
+    pub fn engine(&self) -> &Wakeup {
+        &self.engine
+    }
+
+    /// Reserves a channel for a thread and returns its number.
+    ///
+    /// # Panics
+    /// If the exchange was made for fewer threads.
+    pub(crate) fn open(&self) -> usize {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        assert!(number < self.channels.len(), "the exchange has {} channels", self.channels.len());
+        number
+    }
+
+    /// Returns the wake-up of the thread that has opened this channel.
+    pub(crate) fn caller(&self, channel: usize) -> &Wakeup {
+        &self.channels[channel].caller
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_clock(&mut self, now: Time) {
+        self.clock = Clock::Set(now);
+    }
+}
+
+/// Message of a calling thread that fits one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// Tells the engine's thread if requests are to be expected, so that it stays awake.
+    Attention(bool),
+    /// Submits a request to the modelled host.
+    Request {
+        submitted: Time,
+        turn: usize,
+        io: Io,
+        token: u32,
+        /// True if the result is wanted as soon as it is known, before it is due.
+        early: bool,
+    },
+}
+
+impl Call {
+    const ATTENTION: u64 = 1;
+    const WRITE: u64 = 1 << 1;
+    const EARLY: u64 = 1 << 2;
+
+    pub(super) fn encode(self) -> PipeRecord {
+        match self {
+            Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
+            Call::Request { submitted, turn, io: Io { op, offset, bytes }, token, early } => {
+                let write = if op == Op::Write { Call::WRITE } else { 0 };
+                let flags = write | if early { Call::EARLY } else { 0 };
+                [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), 0]
+            }
+        }
+    }
+
+    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, _]: PipeRecord) -> Call {
+        if flags == Call::ATTENTION {
+            return Call::Attention(submitted != 0);
+        }
+        let op = if flags & Call::WRITE != 0 { Op::Write } else { Op::Read };
+        let io = Io { op, offset, bytes: bytes as u32 };
+        let early = flags & Call::EARLY != 0;
+        Call::Request { submitted: Time::from_ps(submitted), turn: turn as usize, io, token: token as u32, early }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_decodes_to_what_was_encoded() {
+        let io = Io { op: Op::Write, offset: 1 << 40, bytes: 4096 };
+        let request = Call::Request { submitted: Time::from_ps(7), turn: 3, io, token: u32::MAX, early: true };
+        for call in [Call::Attention(true), Call::Attention(false), request] {
+            assert_eq!(Call::decode(call.encode()), call);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! An engine that its thread runs for itself and for callers on other threads.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use phaselink_core::drive::Drive;
+use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::ledger::Outcome;
+use phaselink_core::request::Io;
+use phaselink_core::table::Table;
+use phaselink_core::time::{Span, Time};
+
+use crate::device::Device;
+use crate::device::pipe::{PipeReader, PipeRecord, PipeWriter, WORDS};
+use crate::model::commands::{self, HostQueues, IncomingCommand, SentCommand};
+use crate::model::exchange::{Call, Channel, Exchange};
+use crate::model::wall::{Wait, Wall};
+
+/// Longest lead of the engine over the clock for results that are wanted before they are due. (Assumed; the limits of two
+/// threads are 0.6 us for a round trip with a sector, and 1.4 us with a page.)
+const LEAD_MAX: Span = Span::from_us(5);
+
+/// Source of requests that the engine's own thread submits; other sources are numbers of channels.
+const OWN_THREAD: usize = usize::MAX;
+
+/// Engine on the wall clock, with the requests of its own thread and of the callers of an [`Exchange`].
+#[derive(Debug)]
+pub struct SharedEngine<'a> {
+    wall: Wall,
+    /// Drive that the engine simulates, as it is reported.
+    drive: Drive,
+    seed: u64,
+    exchange: &'a Exchange,
+    /// Threads of the modelled host; none if real hosts bring their own software.
+    threads: Vec<u16>,
+    ends: Vec<ChannelEnd<'a>>,
+    /// Requests in the engine, by the engine's tokens.
+    requests: Table<EngineRequest>,
+    /// Commands of real hosts that wait for room in their modelled queue.
+    queues: HostQueues,
+    /// Results of this thread's own requests.
+    results: VecDeque<Completed>,
+    /// Mean of the latest times between a submission and its arrival at the engine.
+    usual_delay: Span,
+}
+
+/// Engine's end of a channel.
+#[derive(Debug)]
+struct ChannelEnd<'a> {
+    calls: PipeReader<'a>,
+    results: PipeWriter<'a>,
+    /// True if the caller has announced requests.
+    expects_requests: bool,
+    /// Command of which some records are still to come.
+    incoming: Option<IncomingCommand>,
+}
+
+impl ChannelEnd<'_> {
+    fn new(channel: &Channel) -> ChannelEnd<'_> {
+        ChannelEnd {
+            calls: PipeReader::new(&channel.calls),
+            results: PipeWriter::new(&channel.results),
+            expects_requests: false,
+            incoming: None,
+        }
+    }
+}
+
+/// Request in the engine.
+#[derive(Clone, Copy, Debug)]
+struct EngineRequest {
+    source: usize,
+    /// Token by which its source knows it.
+    token: u32,
+    /// Instant of the clock at which it was submitted.
+    submitted: Time,
+    /// Instant of the model at which it entered.
+    arrived: Time,
+}
+
+impl<'a> SharedEngine<'a> {
+    /// Makes an engine of `drive` that follows the clock of `exchange`, and the fault rules of `device` that are a model's. The
+    /// modelled host has a thread for each queue pair, unless real hosts bring their own software.
+    ///
+    /// # Errors
+    /// If real hosts have no driver for the drive's protocol.
+    pub fn new(
+        device: &Device,
+        drive: Drive,
+        brings_software: bool,
+        seed: u64,
+        exchange: &'a Exchange,
+    ) -> io::Result<SharedEngine<'a>> {
+        let engine = match brings_software {
+            false => Engine::new(&drive, seed),
+            true => Engine::for_real_hosts(&drive, seed)
+                .ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?,
+        };
+        let mut wall = Wall::new(engine, exchange.clock().clone()).with_faults(device, seed);
+        let threads = if brings_software { Vec::new() } else { wall.add_threads(&drive) };
+        Ok(SharedEngine::of_wall(wall, threads, drive, seed, exchange))
+    }
+
+    /// Makes a shared engine of `wall`, which simulates `drive` with these threads of the modelled host.
+    pub(super) fn of_wall(
+        wall: Wall,
+        threads: Vec<u16>,
+        drive: Drive,
+        seed: u64,
+        exchange: &'a Exchange,
+    ) -> SharedEngine<'a> {
+        SharedEngine {
+            wall,
+            drive,
+            seed,
+            exchange,
+            threads,
+            ends: exchange.channels.iter().map(ChannelEnd::new).collect(),
+            requests: Table::default(),
+            queues: HostQueues::default(),
+            results: VecDeque::new(),
+            usual_delay: Span::ZERO,
+        }
+    }
+
+    /// Returns the exchange by which other threads reach this engine.
+    pub fn exchange(&self) -> &'a Exchange {
+        self.exchange
+    }
+
+    /// Submits a request of this thread at an instant of the clock, by a modelled thread. `early` says that the result is
+    /// wanted as soon as it is known.
+    #[inline]
+    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool) {
+        self.enter(OWN_THREAD, Call::Request { submitted, turn, io, token, early });
+    }
+
+    /// Submits a command that a real host has placed in its queue.
+    pub(crate) fn submit_command(&mut self, command: SentCommand) {
+        let has_more = command.has_more;
+        self.queues.push(OWN_THREAD, command);
+        if !has_more {
+            self.enter_commands();
+        }
+    }
+
+    /// Takes in what callers have submitted, and lets the model run up to the clock's `now`, or ahead of it for results that
+    /// are wanted early. An idle engine runs no further than `earliest`: requests may still turn out to have been submitted
+    /// then. Returns true if there was anything.
+    #[inline]
+    pub fn poll(&mut self, now: Time, earliest: Time) -> bool {
+        let mut any = self.listen();
+        let model_now = self.wall.model_time(now);
+        while let Some(completed) = self.wall.run_ahead(model_now) {
+            self.deliver(&completed);
+            any = true;
+        }
+        if !any {
+            let delay = self.usual_delay + self.usual_delay / 4;
+            let earliest = self.wall.model_time(earliest.min(Time::ZERO + now.since(Time::ZERO + delay)));
+            self.wall.idle_until(earliest);
+        }
+        any
+    }
+
+    /// Returns the next result of this thread's own requests, which may be known before it is due. Its instant is the clock's.
+    #[inline]
+    pub fn take_known(&mut self) -> Option<Completed> {
+        self.results.pop_front()
+    }
+
+    /// Takes in what callers have submitted; returns true if there was anything.
+    #[inline]
+    pub fn listen(&mut self) -> bool {
+        let mut any = false;
+        for channel in 0..self.ends.len() {
+            if self.ends[channel].results.go_on() {
+                self.exchange.channels[channel].wake_caller();
+            }
+            while let Some(record) = self.ends[channel].calls.take() {
+                self.on_record(channel, record);
+                any = true;
+            }
+        }
+        self.enter_commands();
+        any
+    }
+
+    /// Returns true if callers expect results or have announced requests.
+    pub fn has_callers(&self) -> bool {
+        self.ends.iter().any(|end| end.expects_requests)
+    }
+
+    /// Returns how long a thread that waits as `wait` says may sleep, unless something arrives.
+    pub fn rest_for(&self, wait: Wait) -> Duration {
+        self.wall.rest_for(wait)
+    }
+
+    /// Returns true if no request is in the engine.
+    pub fn is_idle(&self) -> bool {
+        self.wall.is_idle()
+    }
+
+    /// Returns what the engine has measured.
+    pub fn outcome(&self) -> Outcome {
+        self.wall.engine().outcome(&self.drive, self.seed)
+    }
+
+    #[inline]
+    fn on_record(&mut self, channel: usize, record: PipeRecord) {
+        match self.ends[channel].incoming.take() {
+            Some(incoming) => match incoming.push(record) {
+                Ok(command) => self.queues.push(channel, command),
+                Err(incoming) => self.ends[channel].incoming = Some(incoming),
+            },
+            None if record[0] & commands::COMMAND != 0 => {
+                self.ends[channel].incoming = Some(IncomingCommand::new(record));
+            }
+            None => self.enter(channel, Call::decode(record)),
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, source: usize, call: Call) {
+        let (submitted, turn, io, token, early) = match call {
+            Call::Attention(expected) => return self.ends[source].expects_requests = expected,
+            Call::Request { submitted, turn, io, token, early } => (submitted, turn, io, token, early),
+        };
+        // A result that goes through a socket is not needed early: it has that way before it.
+        let lead = if early { delay_of(self.exchange, &mut self.usual_delay, submitted) } else { Span::ZERO };
+        self.wall.lead_by(lead);
+        let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
+        let input = Input::Request { thread: self.threads[turn % self.threads.len()], io, token: place };
+        self.requests[place as usize].arrived = self.wall.arrive_at(submitted, input);
+    }
+
+    /// Lets commands of real hosts enter their modelled queues, as far as these have room.
+    fn enter_commands(&mut self) {
+        let SharedEngine { wall, exchange, queues, requests, usual_delay, .. } = self;
+        let take = |(requests, usual_delay): &mut (&mut Table<EngineRequest>, &mut Span),
+                    wall: &mut Wall,
+                    source,
+                    command: &SentCommand| {
+            let SentCommand { token, rung: submitted, .. } = *command;
+            wall.lead_by(delay_of(exchange, usual_delay, submitted));
+            requests.insert(EngineRequest { source, token, submitted, arrived: submitted })
+        };
+        let entered = |(requests, _): &mut (&mut Table<EngineRequest>, &mut Span), place: u32, arrived| {
+            requests[place as usize].arrived = arrived;
+        };
+        queues.enter(wall, &mut (requests, usual_delay), take, entered);
+    }
+
+    /// Hands a result to the thread that has submitted its request.
+    #[inline]
+    fn deliver(&mut self, completed: &Completed) {
+        let EngineRequest { source, token, submitted, arrived } = self.requests.take(completed.token);
+        self.wall.pass_on();
+        let at = submitted + completed.at.since(arrived);
+        if source == OWN_THREAD {
+            return self.results.push_back(Completed { token, at });
+        }
+        let mut record = [0; WORDS];
+        record[..2].copy_from_slice(&[token.into(), at.as_ps()]);
+        self.ends[source].results.put(record);
+        self.exchange.channels[source].wake_caller();
+    }
+}
+
+/// Returns the time since a submission, and counts it for the mean.
+#[inline]
+fn delay_of(exchange: &Exchange, usual_delay: &mut Span, submitted: Time) -> Span {
+    let delay = exchange.clock().now().since(submitted).min(LEAD_MAX);
+    *usual_delay = *usual_delay - *usual_delay / 8 + delay / 8;
+    delay
+}
