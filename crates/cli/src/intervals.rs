@@ -24,7 +24,7 @@ pub(crate) struct IntervalFlags {
 }
 
 impl IntervalFlags {
-    /// How many draws are asked for, if any.
+    /// Returns the number of draws, if intervals are asked for.
     pub(crate) fn draws(&self) -> Option<usize> {
         self.intervals.map(|draws| draws.max(DRAWS_MIN))
     }
@@ -37,7 +37,7 @@ impl IntervalFlags {
 
 /// A subject of doubt.
 pub(crate) struct Subject<T> {
-    /// What there is to draw.
+    /// Constants and their values in each draw.
     pub draws: Draws,
     /// Its figures with the constants as they are.
     pub central: Named,
@@ -90,7 +90,7 @@ pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String
     format!("{text}\n{table}")
 }
 
-/// What intervals are.
+/// Explains intervals in a sentence.
 pub(crate) fn explanation(draws: usize) -> String {
     format!(
         "90 % of {draws} draws of all constants that are assumed or fitted lie between these ends. A constant stands with \

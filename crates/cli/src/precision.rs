@@ -15,7 +15,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
 }
 
-/// What is known, in a sentence.
+/// Formats the reached precision as a sentence.
 pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
     let percent = 100.0 * share;
     match measurement.estimate() {

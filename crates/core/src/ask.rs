@@ -23,7 +23,7 @@ const EVENTS: u64 = 1 << 20;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 enum PageQuestion {
-    /// What there is: drives, presets, and stages in their order.
+    /// Lists drives, presets, and stages in their order.
     Catalog,
     /// The drive as `check --toml` prints it, and every key with its value.
     Check { drive: DriveWords },

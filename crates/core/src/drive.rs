@@ -51,7 +51,7 @@ macro_rules! drive_of {
         pub struct Drive {
             /// Name under which results appear.
             pub name: String,
-            /// What the drive is, in one line.
+            /// Summary of the drive in one line.
             pub summary: String,
             /// Protocol that host and device speak.
             pub interface: Interface,

@@ -79,7 +79,7 @@ impl From<DataDirection> for Op {
     }
 }
 
-/// What a request asks of the device: operation, place and length.
+/// Operation of a request: kind, place and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Io {
     /// Operation of the request.
@@ -106,7 +106,7 @@ impl Io {
 /// Next request of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// What it asks of the device.
+    /// Operation, place and length.
     pub io: Io,
     /// Instant at which the application wants it. A request that is due later is issued then. One that was due earlier (an
     /// open loop that has fallen behind) is issued at once, and its latency counts from here.
@@ -118,7 +118,7 @@ pub struct Next {
 /// Request of an application that is in flight.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it asks of the device.
+    /// Operation, place and length.
     pub io: Io,
     /// Thread that has issued it.
     pub thread: u16,

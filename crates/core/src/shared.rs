@@ -1,4 +1,4 @@
-//! What all parts of a simulated machine share.
+//! State that all parts of a simulated machine share.
 
 use crate::ledger::trace::Trace;
 use crate::request::Requests;

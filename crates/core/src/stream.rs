@@ -18,7 +18,7 @@ const FOLLOWING: u64 = 64;
 /// The requests, and which of them are wanted.
 #[derive(Clone, Debug)]
 pub struct RequestStream<'a> {
-    /// What is done, its size and depth, in fio's spelling.
+    /// Kind of work, size and depth, in fio's spelling.
     pub rw: &'a str,
     pub bs: &'a str,
     pub iodepth: &'a str,

@@ -71,7 +71,7 @@ fn curves(groups: &[ComparedGroup], size: usize) -> Vec<Curve<'_>> {
     curves
 }
 
-/// What the groups of a curve have in common: `8 threads, depth 4`.
+/// Returns the settings that the groups of a curve share: `8 threads, depth 4`.
 fn title(size: usize, label: &Label) -> String {
     let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
     let depth = label.iodepth.map(|depth| format!("depth {depth}"));

@@ -58,12 +58,12 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// What is run: every point on every drive.
+/// Points, each to be run on every drive.
 struct Comparison {
     described: Vec<Described>,
     drives: Vec<Drive>,
     intervals: IntervalFlags,
-    /// How well mean and p99 are to be known, if that ends a run.
+    /// Relative precision of mean and p99 that ends a run, if one is asked for.
     precision: Option<f64>,
     lines: Vec<Line>,
     /// Options of the jobs besides their sizes, as `name=value`.

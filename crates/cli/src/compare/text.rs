@@ -44,7 +44,7 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String 
     text
 }
 
-/// What is compared: `8 drives: random reads, 20,000 requests for each line, seed 1`.
+/// Returns the title of a comparison: `8 drives: random reads, 20,000 requests for each line, seed 1`.
 pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     format!(
         "{}: {}, seed {}",
@@ -54,7 +54,7 @@ pub(super) fn title(comparison: &Comparison, groups: &[ComparedGroup]) -> String
     )
 }
 
-/// How it is done, and over which memory, link and host.
+/// Returns the head of a comparison: completion methods, memories, links and hosts.
 pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let drives = &comparison.drives;
     let mut text = String::new();
@@ -80,7 +80,7 @@ pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> Stri
     text
 }
 
-/// What all lines have in common: `random reads, 20,000 requests for each line`.
+/// Returns the work that all lines share: `random reads, 20,000 requests for each line`.
 fn work(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
         let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
@@ -102,7 +102,7 @@ fn ios(line: &Line) -> Option<u64> {
     jobs.iter().map(|job| job.ios?.checked_mul(job.threads.into())).try_fold(0u64, |sum, ios| sum.checked_add(ios?))
 }
 
-/// How threads wait, options besides the sizes, and notes on traces.
+/// Returns the completion methods of threads, options besides the sizes, and notes on traces.
 fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     let is_asynchronous = groups.iter().any(|group| group.label.iodepth != Some(1));
     let mut notes = vec![String::from(match is_asynchronous {

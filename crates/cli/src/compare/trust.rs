@@ -1,4 +1,4 @@
-//! How far the figures of a comparison can be off, in words and tables: by chance, and by constants that nobody knows.
+//! Uncertainty of the figures of a comparison, in words and tables: from sampling, and from uncertain constants.
 
 use phaselink_core::compare::{Cell, ComparedGroup, named};
 use phaselink_core::precision::Measurement;

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
-/// Where results go besides the terminal.
+/// Flags for outputs besides the terminal.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Results")]
 struct ResultFlags {
@@ -89,7 +89,7 @@ struct Targets {
     distributions: Vec<Distribution>,
 }
 
-/// What a run is worth.
+/// Flags for the uncertainty of a run.
 struct Trust {
     measurement: Option<Measurement>,
     doubted: Option<Doubted>,

@@ -31,7 +31,7 @@ pub(crate) struct WorkloadFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct JobFlags {
-    /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
+    /// Kind of requests: read, write, rw, randread, randwrite or randrw [default: randread]
     #[arg(long)]
     rw: Option<String>,
     /// Length of the region, and bytes that a thread does [default: the drive's capacity, and no limit]
@@ -91,12 +91,12 @@ pub(crate) struct Workload {
 /// Jobs as they are written, and what they are in words.
 pub(crate) struct Told {
     pub written: UnresolvedJobs,
-    /// What they are, in lines.
+    /// Lines that describe the workload.
     pub summary: String,
 }
 
 impl WorkloadFlags {
-    /// The same with more job files.
+    /// Adds more job files to the flags.
     pub(crate) fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
         self.job.fio.extend(files);
         self
@@ -113,7 +113,7 @@ impl WorkloadFlags {
         Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
-    /// The same, where nothing else ends the job after so many requests of each thread.
+    /// Returns the flags with a limit of requests for each thread, where nothing else ends the job.
     pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
         flags.job.end_after(ios);
@@ -122,7 +122,7 @@ impl WorkloadFlags {
 }
 
 impl Workload {
-    /// The same jobs on a drive with other limits; none if it cannot do them.
+    /// Returns the jobs on a drive with other limits; none if it cannot run them.
     pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()
     }
@@ -148,7 +148,7 @@ impl JobFlags {
         }
     }
 
-    /// Whether the jobs are those of files.
+    /// True if the jobs come from files.
     pub(crate) fn has_files(&self) -> bool {
         !self.fio.is_empty()
     }

@@ -28,7 +28,7 @@ pub(super) struct Choice {
 }
 
 impl ChoiceFlags {
-    /// What the flags say.
+    /// Reads the choice of rows from the flags.
     ///
     /// # Errors
     /// If they name no figure, or no bound.

@@ -217,7 +217,7 @@ impl Arguments {
     }
 }
 
-/// What has not run, each hash once.
+/// Returns the points that have not run, each hash once.
 fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
     let mut seen = BTreeSet::new();
     let is_new = |work: &&Work| state.figures(work.hash).is_none() && seen.insert(work.hash);

@@ -19,14 +19,14 @@ use super::{Points, pending, run};
 use crate::ending::{Ending, Failure};
 use crate::{describe, input, notes, output};
 
-/// What a drive has to be, and what is to be least.
+/// Constraints of a search (`p99<5us`) and the figure that it minimises.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Search")]
 pub(super) struct SearchFlags {
     /// Find the cheapest point that meets this, as in 'p99<5us,iops>500k', without running all
     #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "markdown", "report", "precision", "intervals", "where_", "sort", "best"])]
     target: Option<String>,
-    /// What is to be least: cost, or a key of the drive that holds a number [default: cost]
+    /// Figure to minimise: cost, or a key of the drive that holds a number [default: cost]
     #[arg(long, value_name = "KEY", requires = "target")]
     minimise: Option<String>,
     /// Prices of the parts of a drive [default: PLAN.costs.toml beside the plan, or examples]
@@ -34,26 +34,26 @@ pub(super) struct SearchFlags {
     costs: Option<PathBuf>,
 }
 
-/// What is searched.
+/// Points that a search chooses from.
 pub(super) struct Among<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
     pub points: &'a Points,
 }
 
-/// What a search has found.
+/// Result of a search.
 struct Found<'a> {
     among: &'a Among<'a>,
     target: &'a Target,
     search: Search,
-    /// What costs count.
+    /// Unit of the cost.
     unit: String,
     /// Points that closed forms rule out.
     ruled_out: usize,
 }
 
 impl SearchFlags {
-    /// What is asked for, if a search is.
+    /// Returns the target of the search, if there is one.
     ///
     /// # Errors
     /// If that is no target.
@@ -176,7 +176,7 @@ impl Found<'_> {
         format!("{}\n{table}\n{}\n{answer}\n", text::heading(plan, self.among.points.len()), self.spared())
     }
 
-    /// What spared which runs.
+    /// Returns a sentence on the runs that were not needed.
     fn spared(&self) -> String {
         let [slower, dearer] = [State::Slower, State::Dearer].map(|state| grouped(self.search.count(state) as u64));
         let (points, ruled_out) = (grouped(self.among.points.len() as u64), grouped(self.ruled_out as u64));

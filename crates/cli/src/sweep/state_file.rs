@@ -60,7 +60,7 @@ impl StateFile {
         Ok(())
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub(super) fn path(&self) -> String {
         self.path.display().to_string()
     }

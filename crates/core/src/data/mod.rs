@@ -21,7 +21,7 @@ use check::Checker;
 use durable::Durable;
 use persistence::Step;
 
-/// What a receive buffer holds before its data comes, so that data that never comes is missed.
+/// Byte that fills a receive buffer before its data comes, so that missing data is detected.
 pub const STALE: u8 = 0xdb;
 
 /// Descriptions of wrong reads that are kept.
@@ -30,10 +30,10 @@ const PROBLEMS_MAX: usize = 10;
 /// The bytes of a run.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// What the device holds; a fresh one holds zeros.
+    /// Bytes that the device holds; a fresh device holds zeros.
     pub contents: SparseBytes,
     checker: Checker,
-    /// What outlives power, where that is followed, and whether what was acknowledged has to.
+    /// Bytes that survive a power cut, if that is followed, and the drive's guarantee for acknowledged writes.
     durable: Option<Durable>,
     keeps_acknowledged: bool,
     /// Bytes on their way from one memory to the other.
@@ -73,7 +73,7 @@ impl Data {
         self.keeps_acknowledged = keeps_acknowledged;
     }
 
-    /// What outlives power, where that is followed.
+    /// Returns the bytes that survive a power cut, if that is followed.
     pub fn durable_mut(&mut self) -> Option<&mut Durable> {
         self.durable.as_mut()
     }

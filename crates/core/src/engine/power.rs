@@ -22,7 +22,7 @@
 pub struct PowerModel {
     /// The idle server, its package asleep, in watts.
     pub idle_w: f64,
-    /// What the package adds while a device's reads keep it awake, in watts.
+    /// Power that the package adds while a device's reads keep it awake, in watts.
     pub package_awake_w: f64,
     /// One busy core with its share of cache and ring, at `nominal_ghz`, in watts.
     pub core_w: f64,

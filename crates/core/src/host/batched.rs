@@ -125,7 +125,7 @@ impl Batcher {
         !self.software.engine.has_rings() && self.software.engine != IoEngine::Spdk
     }
 
-    /// How the thread waits, on a host whose threads wait like `default` where engines leave it open.
+    /// Returns the completion method of the thread, on a host whose default method is `default`.
     fn wait(&self, default: Wait) -> Wait {
         match self.software.polls() {
             // Whoever has a poll thread looks into the ring.

@@ -1,4 +1,4 @@
-//! What cores contend for: cache lines that one core after the other writes, spinlocks, and locks held for a request.
+//! Shared resources that cores contend for: cache lines, spinlocks, and locks held for a request.
 //!
 //! Owes its callers: first come, first served, and a cost that follows from who touched a line last and from who else
 //! waits. Whoever calls has reached the line or lock at that very instant, so that callers come in order of time.

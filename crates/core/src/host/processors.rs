@@ -72,7 +72,7 @@ pub(super) struct Processors {
     pub piece_from: Time,
     pub distances: Distances,
     pub spin_locks: Vec<SpinLock>,
-    /// How threads wait, if nothing about them says otherwise.
+    /// Default completion method of threads.
     pub wait: Wait,
     pub hybrid_sleep_ratio: f64,
     /// Time from a completion's visibility until a thread that spins has seen it.

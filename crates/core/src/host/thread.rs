@@ -95,7 +95,7 @@ pub(super) struct Thread {
     pub resumed: VecDeque<Path>,
     /// Requests whose completion is visible and not taken up yet.
     pub done: VecDeque<RequestId>,
-    /// How the thread waits for completions.
+    /// Completion method of the thread.
     pub wait: Wait,
     pub state: State,
     pub work: Work,

@@ -1,4 +1,4 @@
-//! How threads wait, and whose turn it is on a processor: spinning, sleeping, naps, and context switches.
+//! Completion methods and scheduling of threads: spinning, sleeping, naps, and context switches.
 
 use super::processors::Processors;
 use super::thread::{State, Thread};

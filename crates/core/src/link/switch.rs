@@ -41,7 +41,7 @@ struct Passing {
     left: u32,
     each: Span,
     last: Span,
-    /// How much longer that is for the last than its wire time.
+    /// Delay of the last packet beyond its wire time.
     beyond_wire: Span,
     /// When the switch is about to pass the last of them on, and when they are at the other end, once that is known; whether
     /// an event will look.
@@ -61,7 +61,7 @@ pub struct Passed {
 #[derive(Clone, Debug)]
 struct Way {
     direction: Direction,
-    /// What waits, by drive; how many bursts, and their wire time.
+    /// Queued packets by drive, the number of bursts, and their wire time.
     queues: Vec<VecDeque<u32>>,
     waiting: usize,
     queued: Span,
@@ -94,7 +94,7 @@ pub struct Switches {
     ways: Vec<Way>,
     passing: Table<Passing>,
     uplink: Port,
-    /// What is in the memory of a peer, and its port.
+    /// Data that a peer's memory holds, and the peer's port.
     holds: config::Peer,
     peer: Port,
     /// By drive, where its packets go different ways.
@@ -105,16 +105,16 @@ pub struct Switches {
     per_packet: bool,
 }
 
-/// What has come from a drive and is on its way up.
+/// Packets that have come from a drive and are on their way up.
 #[derive(Clone, Debug, Default)]
 struct InOrder {
-    /// Those that may not have left yet.
+    /// Packets that may not have left the switch yet.
     passing: Vec<u32>,
-    /// Those that wait for others before them, which leave by the other way.
+    /// Packets that wait for earlier ones, which leave by the other way.
     held: VecDeque<(Coming, Packet)>,
 }
 
-/// What packets take of a link at a switch.
+/// Port of a switch, and the time that packets take of its link.
 #[derive(Clone, Debug)]
 struct Port {
     measures: Measures,
@@ -158,7 +158,7 @@ impl Switches {
         self.start(now, coming, packet, scheduler)
     }
 
-    /// They go to the wire, or into its queue.
+    /// Sends packets to the wire, or puts them into its queue.
     fn start(&mut self, now: Time, coming: Coming, packet: &Packet, scheduler: &mut Scheduler) -> Option<Time> {
         let id = self.take_in(coming, packet);
         let way = self.passing[id as usize].way;
@@ -190,7 +190,7 @@ impl Switches {
         if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
     }
 
-    /// Whether the packets of a drive go different ways.
+    /// True if the packets of a drive take different ways.
     fn divides(&self) -> bool {
         self.holds.has(true) != self.holds.has(false)
     }
@@ -401,7 +401,7 @@ impl Port {
     }
 }
 
-/// Whether ports give credits back for it that its drive may run short of.
+/// True if ports return credits for the packet, of which its drive may run short.
 fn is_posted_up(packet: &Packet) -> bool {
     packet.direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }
@@ -511,7 +511,7 @@ mod tests {
         Packet::write(Direction::Up, 0, 128 * packets, 128, Token::default())
     }
 
-    /// It comes from a drive, having taken so long.
+    /// Lets packets arrive from a drive, having taken so long.
     fn come(clocked: &mut Clocked, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
         let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
         let coming = Coming { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };

@@ -22,16 +22,16 @@ const PAGED: u64 = 1 << 62;
 /// Addresses that an area has there.
 const AREA_BITS: u32 = 40;
 
-/// Where the part behind the flat one begins in an area: no page of a translation, of 1 GiB at most, has bytes of both.
+/// Beginning of the part behind the flat one in an area: no page of a translation, of at most 1 GiB, has bytes of both.
 const BEHIND_FLAT: u64 = 1 << 30;
 
 /// Base of the address ranges that are reserved for data buffers.
 const BUFFERS: u64 = 1 << 40;
 
-/// What the buffers of each area are aligned to.
+/// Alignment of the buffers of each area, in bytes.
 const BUFFERS_ALIGNMENT: u64 = 1 << 30;
 
-/// What allocations are aligned to.
+/// Alignment of allocations, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 /// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).

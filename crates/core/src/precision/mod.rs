@@ -1,4 +1,4 @@
-//! How well a run knows its mean and its p99: confidence intervals by batch means, and a warm-up that is left out.
+//! Confidence intervals of a run's mean and p99 by batch means, and a warm-up that is left out.
 //!
 //! Requests that follow each other are not independent: they wait in the same queues. Means of long enough batches of
 //! them are (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30, 1982, who finds
@@ -54,7 +54,7 @@ pub enum TooShort {
     Requests,
     /// The second half differs from the first: the run is still warming up.
     WarmUp,
-    /// What happens in one batch reaches into the next.
+    /// Batches are correlated: each one is too short.
     Correlated,
 }
 
@@ -124,12 +124,12 @@ impl Measurement {
         goes_on && !self.is_known()
     }
 
-    /// What is known so far.
+    /// Returns the estimate from the batches so far.
     pub fn estimate(&self) -> Result<PrecisionEstimate, TooShort> {
         self.estimate
     }
 
-    /// Whether mean and p99 are known as well as is asked for.
+    /// True if mean and p99 have reached the precision that is asked for.
     pub fn is_known(&self) -> bool {
         self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
     }

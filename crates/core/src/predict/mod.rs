@@ -33,7 +33,7 @@ use crate::drive::{Drive, Interface};
 use crate::uncertainty::Named;
 use crate::workload::Job;
 
-/// What a drive gives some jobs, each as if it were alone.
+/// Prediction for a drive and some jobs, each as if it were alone.
 #[derive(Clone, Debug)]
 pub struct Prediction {
     pub drive: String,
@@ -42,7 +42,7 @@ pub struct Prediction {
     pub stack_stages: Vec<String>,
 }
 
-/// What it gives one of them.
+/// Prediction for one job.
 #[derive(Clone, Debug)]
 pub struct JobPrediction {
     pub name: String,

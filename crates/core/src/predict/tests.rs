@@ -1,4 +1,4 @@
-//! What holds for a request of which nothing but its data is known.
+//! Tests of requests of which only the data is known.
 
 use super::{Form, Parts, predict, predict_job, text, usage};
 use crate::drive::Drive;

@@ -130,7 +130,7 @@ fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
     ]
 }
 
-/// What the time of a lone request is worth, in a word.
+/// Returns a word for the certainty of a lone request's latency.
 fn sign(job: &JobPrediction) -> &'static str {
     let certainties = job.latencies.iter().flatten().map(|latency| latency.certainty);
     let worth = |certainty| match certainty {

@@ -59,7 +59,7 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
     document
 }
 
-/// What fio was asked for, as texts; at least what every job has.
+/// Returns the options of a job as fio's texts, at least those that every job has.
 fn options(job: &JobOutcome) -> Map<String, Value> {
     let (iodepth, numjobs) = (job.iodepth.to_string(), job.threads.to_string());
     let known = [("name", job.name.clone()), ("iodepth", iodepth), ("numjobs", numjobs)];

@@ -45,7 +45,7 @@ struct Columns {
     host: usize,
     link: usize,
     device: usize,
-    /// Whether steps say whose they are.
+    /// True if steps name the owner.
     owners: bool,
 }
 
@@ -104,7 +104,7 @@ impl Columns {
     }
 }
 
-/// Whether the step stands in the host's column, or if not `is_host`, in the device's.
+/// True if the step belongs to the host's column, or, without `is_host`, to the device's.
 fn is_side(step: &Step, is_host: bool) -> bool {
     match step {
         Step::Host(_) => is_host,
@@ -113,7 +113,7 @@ fn is_side(step: &Step, is_host: bool) -> bool {
     }
 }
 
-/// What host, controller or memory does, and for how long.
+/// Formats an activity of host, controller or memory with its duration.
 fn activity(record: &Record, owners: bool) -> String {
     let mark = if matches!(record.step, Step::Media(_)) { "# " } else { "" };
     let length = record.to.since(record.from);

@@ -1,4 +1,4 @@
-//! What a person or another program reads of an [`Outcome`](crate::ledger::Outcome) or a
+//! Formats an [`Outcome`](crate::ledger::Outcome) or a [`Trace`](crate::ledger::Trace) for people and programs: tables,
 //! [`Trace`](crate::ledger::Trace): tables, fio's JSON, ladders, timelines, pages with plots.
 
 pub mod csv;

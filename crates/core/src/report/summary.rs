@@ -149,7 +149,7 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     table
 }
 
-/// What the protocol counted.
+/// Returns the table of the protocol's counters.
 pub(super) fn counters(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("counter").right("");
     for (name, value) in &outcome.counters {

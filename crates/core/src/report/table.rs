@@ -82,7 +82,7 @@ impl Table {
         [head, sides].into_iter().chain(rows).collect()
     }
 
-    /// Whether there is no row yet.
+    /// True if the table has no row.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }

@@ -51,7 +51,7 @@ pub struct Figure {
     reading: FigureReading,
 }
 
-/// How a figure is read from a run.
+/// Function that reads a figure from a run.
 #[derive(Clone, Copy, Debug)]
 enum FigureReading {
     /// Number that every run has.

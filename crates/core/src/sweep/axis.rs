@@ -1,4 +1,4 @@
-//! What varies in a sweep, and over which values.
+//! Axes of a sweep: keys that vary, and their values.
 
 use crate::config::document::{Node, Place, Value};
 use crate::reproduce::option_text;
@@ -7,7 +7,7 @@ use crate::reproduce::option_text;
 pub(super) const POINTS_MAX: usize = 1_000_000;
 /// Digits that computed values keep: steps of 0.1 give 0.3, not 0.30000000000000004.
 const DIGITS: usize = 12;
-/// What a number beyond 53 bits would lose.
+/// Largest number whose whole values a 64-bit float represents exactly.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A part of the plan that varies, as named by its key.
@@ -49,7 +49,7 @@ impl Swept {
         }
     }
 
-    /// Whether there is more than one value to see.
+    /// True if the axis has more than one value.
     pub(super) fn varies(&self) -> bool {
         (1..self.values.len()).any(|place| self.text(place) != self.text(0))
     }
@@ -61,7 +61,7 @@ impl Axis {
     }
 }
 
-/// What a key stands for.
+/// Returns the thing that a key of an axis changes.
 pub(super) fn target(key: &str) -> Target<'_> {
     match key.strip_prefix("job.") {
         Some(option) => Target::Job(option),
@@ -70,7 +70,7 @@ pub(super) fn target(key: &str) -> Target<'_> {
     }
 }
 
-/// How a range gets from its first value to its last.
+/// Spacing of a range's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Spacing {
     /// Each value is the one before it plus this.
@@ -83,7 +83,7 @@ pub(super) enum Spacing {
     Logarithmic(usize),
 }
 
-/// What is wrong with a range, and what is allowed.
+/// Mistake in a range, and the allowed form.
 pub(super) type Wrong = (String, &'static str);
 
 /// The values from `from` up to `to`; with a step or factor that does not meet `to`, the last lies below it.

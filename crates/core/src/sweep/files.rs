@@ -16,7 +16,7 @@ pub struct Files {
     pub drives: BTreeMap<String, (String, String)>,
     pub job: Option<JobFile>,
     pub traces: BTreeMap<NamedTrace, Trace>,
-    /// How files are had from which drives start, or sections of them.
+    /// Function that reads the files from which drives or sections start.
     pub others: ReadFile,
 }
 

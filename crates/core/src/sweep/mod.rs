@@ -54,7 +54,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What is wrong with the file, told where the plan names it.
+    /// Returns a problem of the file, located at its place in the plan.
     pub fn problem(&self, found: &str, allowed: &str) -> Problem {
         self.place.problem(found, allowed)
     }
@@ -139,7 +139,7 @@ impl Plan {
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
-    /// Whether each point runs with more than one seed.
+    /// True if each point runs with more than one seed.
     pub fn has_several_seeds(&self) -> bool {
         self.text.seeds.len() > 1
     }
@@ -149,7 +149,7 @@ impl Plan {
         &self.text.columns
     }
 
-    /// What a reader of the results should know: columns that have another name by now.
+    /// Returns notes for readers of the results: columns that have a new name.
     pub fn notes(&self) -> &[String] {
         &self.text.notes
     }

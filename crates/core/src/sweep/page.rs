@@ -40,7 +40,7 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
     Page::new(&format!("Sweep {name}"), &told).section("Curves", &drawn).table(&title, &table).finish()
 }
 
-/// How the points of a plan make curves.
+/// Curves that the points of a plan form.
 struct Curves<'a> {
     plan: &'a Plan,
     /// The key over which they run; none if nothing that varies is a number.
@@ -102,7 +102,7 @@ impl<'a> Curves<'a> {
         lengths.map(|axis| axis.len()).product()
     }
 
-    /// Whether two keys are of one axis.
+    /// True if two keys belong to one axis.
     fn goes_with(&self, one: &Swept, two: &Swept) -> bool {
         self.plan.text.axes.iter().any(|axis| has(axis, one) && has(axis, two))
     }

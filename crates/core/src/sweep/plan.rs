@@ -30,7 +30,7 @@ use crate::workload::{fio, options};
 
 /// Seed of a plan that gives none.
 const SEED_DEFAULT: u64 = 1;
-/// What an axis may say of its values.
+/// Forms of an axis's values, for error messages.
 const VALUES: &str = "values = […], powers_of_two = [first, last], or from and to with step, count or factor";
 
 /// A text and where it stands.
@@ -70,7 +70,7 @@ pub(super) struct Text {
     /// The first varies slowest.
     pub axes: Vec<Axis>,
     pub columns: Vec<&'static Figure>,
-    /// What a reader of the results should know of the plan.
+    /// Notes on the plan for readers of the results.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What keeps points from running, each mistake once however many points share it.
+//! Mistakes that keep points from running, each listed once for all of its points.
 
 use crate::problem::{Problem, Problems};
 

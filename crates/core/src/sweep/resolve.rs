@@ -20,7 +20,7 @@ pub struct Sweep {
     files: Files,
     /// The job before any axis changes it.
     job: JobFile,
-    /// How well mean and p99 are to be known, if that ends a run.
+    /// Relative precision of mean and p99 that ends a run, if one is asked for.
     precision: Option<f64>,
 }
 

@@ -23,7 +23,7 @@ pub struct RanPoint<'a> {
     pub figures: &'a Figures,
     /// Of the columns of the plan, in their order, if they are asked for.
     pub intervals: Option<&'a [Option<Interval>]>,
-    /// What it costs and whether it meets the target, in a search.
+    /// Cost of the point, and true if it meets the target, in a search.
     pub verdict: Option<(f64, bool)>,
 }
 
@@ -43,7 +43,7 @@ pub fn table(plan: &Plan, rows: &[RanPoint]) -> String {
     rows_table(plan, rows).to_string()
 }
 
-/// The same as a table that can be printed in other ways.
+/// Returns the rows as a table that can be printed in other ways.
 pub fn rows_table(plan: &Plan, rows: &[RanPoint]) -> Table {
     let mut table = Table::new();
     let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
@@ -100,7 +100,7 @@ fn has_intervals(rows: &[RanPoint]) -> bool {
     rows.iter().any(|row| row.intervals.is_some())
 }
 
-/// What is above the table: what the rows have in common.
+/// Returns the text above the table: the settings that the rows share.
 pub fn heading(plan: &Plan, rows: usize) -> String {
     let points = if rows == 1 { "point" } else { "points" };
     let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];

@@ -7,7 +7,7 @@ use crate::results::{FIGURES, Figures};
 /// Figures by name, in the same order for every draw.
 pub type Named = Vec<(String, Option<f64>)>;
 
-/// What is known of some figures: each with its value and, where draws know it, its interval.
+/// Figures with their values and, where draws give one, their intervals.
 #[derive(Clone, Debug)]
 pub struct Doubted(Vec<DoubtedFigure>);
 
@@ -36,7 +36,7 @@ impl Doubted {
         Doubted(central.into_iter().map(figure).collect())
     }
 
-    /// All of them.
+    /// Returns the figures.
     pub fn figures(&self) -> impl Iterator<Item = &DoubtedFigure> {
         self.0.iter()
     }

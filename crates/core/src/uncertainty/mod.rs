@@ -1,4 +1,4 @@
-//! What the doubt about constants leaves of a figure: an interval, and the constants that contribute most to it.
+//! Intervals of figures that follow from uncertain constants, and the constants that contribute most.
 //!
 //! Every constant in doubt has a range. A number of draws are taken from all ranges at once by Latin hypercube (McKay,
 //! Beckman and Conover, *A Comparison of Three Methods for Selecting Values of Input Variables in the Analysis of Output
@@ -26,7 +26,7 @@ pub const DRAWS_MIN: usize = 20;
 /// Seed of the draws, whatever that of the run is.
 pub const SEED: u64 = 1;
 
-/// Where each constant lies in each draw.
+/// Value of each constant in each draw.
 #[derive(Clone, Debug)]
 pub struct Draws {
     /// Keys of the constants.

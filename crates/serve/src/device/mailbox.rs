@@ -1,4 +1,4 @@
-//! What one thread leaves for another, who looks again and again and pays one load for it while there is nothing.
+//! Mailbox of one thread for another, which polls it and pays one load while it is empty.
 
 use std::mem;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
+//! State that every front-end shares: bytes, description, counters, recording, and the stop flag.
 
 pub mod counter;
 pub mod empty_exchange;

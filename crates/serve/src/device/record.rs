@@ -1,4 +1,4 @@
-//! What hosts have asked for, as a trace that `phaselink run --trace` and fio replay.
+//! Recording of the requests of hosts, as a trace that `phaselink run --trace` and fio replay.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,4 +1,4 @@
-//! What has been served, as the core reports a run.
+//! Report of the requests served, in the form of a simulated run.
 
 use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Latency, Outcome, WireUse};
 use phaselink_core::report::{Table, units};

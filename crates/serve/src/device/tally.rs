@@ -1,4 +1,4 @@
-//! What has been served so far, counted by the threads that serve and read by those that show it.
+//! Counters of a server, written by the threads that serve and read by those that show them.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -35,11 +35,11 @@ pub(crate) enum Bug {
     IgnoredFlush,
     /// A unit that power fails with is half there.
     TornUnit,
-    /// What was lost with power is there again a while later.
+    /// Data that was lost with power reappears a while later.
     ResurrectedData,
 }
 
-/// What has been planted into a run.
+/// Defects that have been planted into a run.
 #[derive(Debug)]
 pub(crate) struct Planted {
     bug: Bug,
@@ -50,7 +50,7 @@ pub(crate) struct Planted {
     /// A unit that a power cut may take.
     volatile: Option<(u64, Vec<u8>)>,
     random: Option<Random>,
-    /// What the shadow doorbell holds.
+    /// Tail in the shadow doorbell.
     tail: u32,
     is_done: bool,
 }

@@ -1,4 +1,4 @@
-//! What faults leave in the memory.
+//! Tests of the contents of the memory after faults.
 
 use crate::config::{Fault, FaultAction};
 use crate::data::check::{BLOCK_BYTES, generate};
@@ -9,7 +9,7 @@ use crate::workload::fio;
 
 const SEED: u64 = 1;
 
-/// What a drive holds after a single write of so many bytes to its beginning, which a fault has met.
+/// Returns the first bytes of a drive after a single write to its beginning that a fault has matched.
 fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
     let mut drive = drive.clone();
     drive.faults = vec![Fault { action, ..Fault::default() }];

@@ -7,7 +7,7 @@ use super::escape;
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 20.0;
 const TOP: f64 = 30.0;
-/// Where names end, and the axis begins; and where it ends.
+/// Positions at which names end and the axis begins, and at which the axis ends.
 const LEFT: f64 = 240.0;
 const RIGHT: f64 = 700.0;
 /// Errors beyond this are drawn at the edge, in per cent.
@@ -19,7 +19,7 @@ const NAME_MAX: usize = 34;
 pub struct Compared {
     pub name: String,
     pub error_pct: f64,
-    /// What counts as reproduced.
+    /// Errors in per cent that count as reproduced.
     pub accepted_pct: (f64, f64),
     /// Between which errors the result lies as constants in doubt range.
     pub interval_pct: Option<(f64, f64)>,

@@ -10,7 +10,7 @@ pub(super) const RIGHT: f64 = 28.0;
 pub(super) const TOP: f64 = 24.0;
 pub(super) const BOTTOM: f64 = 44.0;
 
-/// How an axis grows.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// From zero, if nothing lies below.
@@ -19,7 +19,7 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// What an axis is of.
+/// Axis with its title, unit and scale.
 #[derive(Clone, Copy)]
 pub struct Axis<'a> {
     pub name: &'a str,

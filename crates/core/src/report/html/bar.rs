@@ -18,7 +18,7 @@ pub(super) struct BarSegment {
     pub name: String,
     /// Share of the bar's whole width, 0 to 1.
     pub share: f64,
-    /// What the legend tells beside the share.
+    /// Figure that the legend shows beside the share.
     pub figure: String,
     /// Light enough for dark text.
     pub colour: String,

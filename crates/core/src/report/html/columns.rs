@@ -17,7 +17,7 @@ pub struct Column {
     pub parts: Vec<f64>,
 }
 
-/// What a part of all columns is called, and its colour.
+/// Name of a part of all columns, and its colour.
 #[derive(Clone, Debug)]
 pub struct LegendKey {
     pub name: String,

@@ -22,29 +22,29 @@ const CHARACTER: f64 = 6.8;
 /// Characters of a drive's name that have room.
 const NAME_CHARACTERS_MAX: usize = 24;
 
-/// What a page tells.
+/// Contents of the page of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     pub title: String,
-    /// What is compared, and over which memory, link and host: lines of a text.
+    /// Lines on the drives compared, with memory, link and host.
     pub heading: Vec<String>,
-    /// What latencies are spent on, in the order in which bars have them: the same for all drives.
+    /// Causes that latencies are split into, in the order of the bars, equal for all drives.
     pub causes: Vec<LegendKey>,
     pub groups: Vec<BarGroup>,
     /// Further sections: titles, and what the functions of this folder give.
     pub sections: Vec<(String, String)>,
-    /// What stands out, in sentences.
+    /// Findings, as sentences.
     pub findings: Vec<String>,
 }
 
-/// The same work on every drive.
+/// Bars of one job on every drive.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
     pub title: String,
     pub rows: Vec<BarRow>,
 }
 
-/// What one drive did; drives whose queues are too short have no row.
+/// Results of one drive; drives whose queues are too short have no row.
 #[derive(Clone, Debug)]
 pub struct BarRow {
     pub drive: String,
@@ -85,7 +85,7 @@ fn legend(page: &Comparison) -> String {
 }
 
 impl Comparison {
-    /// Whether anything is spent on a cause.
+    /// True if any time is spent on a cause.
     fn is_seen(&self, place: usize) -> bool {
         self.groups.iter().flat_map(|group| &group.rows).any(|row| row.causes_ns[place] > 0.0)
     }

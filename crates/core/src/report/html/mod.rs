@@ -40,7 +40,7 @@ fn section(title: &str, body: &str) -> String {
     format!("<h2>{title}</h2>\n{body}")
 }
 
-/// What colours stand for: names, and the colour of each.
+/// Returns the legend: names with the colour of each.
 fn keys<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
     let keys = keys.map(|(name, colour)| {
         format!("<span><i class=\"key\" style=\"background:{colour}\"></i>{}</span>", escape(name))
@@ -48,7 +48,7 @@ fn keys<'a>(keys: impl Iterator<Item = (&'a str, String)>) -> String {
     format!("<p class=\"keys\">{}</p>\n", keys.collect::<String>())
 }
 
-/// What stands above a plot.
+/// Returns the caption above a plot.
 fn caption(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>\n", escape(text)) }
 }

@@ -9,7 +9,7 @@ use crate::ledger::{Record, Step, Trace};
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 20.0;
 const TOP: f64 = 32.0;
-/// Where the rails of host and device stand.
+/// Positions of the rails of host and device.
 const HOST: f64 = 320.0;
 const DEVICE: f64 = 680.0;
 /// Steps that are drawn; a stream that polls may have many more.

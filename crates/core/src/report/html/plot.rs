@@ -32,7 +32,7 @@ pub fn percentiles(series: &[LatencySeries]) -> String {
     drawn(series, WIDE, ("", told))
 }
 
-/// The same, to stand beside others.
+/// Plots percentiles for a place beside other plots.
 pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
     drawn(series, HALF, (&super::caption(caption), ""))
 }
@@ -56,7 +56,7 @@ fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (above, below): 
     )
 }
 
-/// What the axes span: the nines of the largest series, and latencies between two ticks.
+/// Ranges of the axes: the nines of the largest series, and latencies between two ticks.
 struct Axes {
     nines: f64,
     low_ps: f64,
@@ -114,7 +114,7 @@ impl Axes {
     }
 }
 
-/// How many nines the percentile has beyond which one of `count` requests is left.
+/// Returns the nines of the percentile beyond which one of `count` requests is left.
 fn nines_of(count: u64) -> f64 {
     libm::log10(count.max(1) as f64)
 }

@@ -12,7 +12,7 @@ use crate::engine::timeline::Window;
 use crate::ledger::stage::SystemPart;
 use crate::ledger::{DirectionOutcome, Outcome, Trace};
 
-/// What a page tells of a run.
+/// Contents of the page of a run.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
     pub outcome: &'a Outcome,
@@ -20,14 +20,14 @@ pub struct Run<'a> {
     pub description: &'a Value,
     /// The job and the drive in words: lines of a text.
     pub heading: &'a [String],
-    /// How the run went in time, if it was watched.
+    /// Windows of the run over time, if it was watched.
     pub timeline: &'a [Window],
     /// The steps of one request and which that is, if they were recorded.
     pub packets: Option<(&'a str, &'a Trace)>,
 }
 
 impl<'a> Run<'a> {
-    /// What follows from the outcome alone.
+    /// Makes a page from the outcome alone.
     pub fn new(outcome: &'a Outcome, description: &'a Value) -> Run<'a> {
         Run { outcome, description, heading: &[], timeline: &[], packets: None }
     }
@@ -175,7 +175,7 @@ fn link(outcome: &Outcome) -> String {
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
 }
 
-/// What the host and the protocol spent.
+/// Returns the tables of host costs and protocol counters.
 fn costs(outcome: &Outcome) -> String {
     let mut tables = vec![table(&summary::host(outcome))];
     if !outcome.counters.is_empty() {

@@ -1,4 +1,4 @@
-//! What a drive costs: prices that a user writes down, by keys of the drive.
+//! Cost of a drive, from prices that a user gives for keys of the drive.
 
 use crate::drive::Drive;
 use crate::problem::{Problem, Problems};
@@ -12,7 +12,7 @@ pub const EXAMPLES: &str = include_str!("../../../../../examples/example.costs.t
 /// Prices of the parts of a drive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// What a price counts, as in `USD`.
+    /// Unit of prices, such as `USD`.
     pub unit: String,
     base: f64,
     /// For each unit of a number.
@@ -60,7 +60,7 @@ impl Costs {
         Costs { unit: key.into(), each: [(key.into(), 1.0)].into(), ..Costs::default() }
     }
 
-    /// What a drive costs.
+    /// Returns the cost of a drive.
     ///
     /// # Errors
     /// Prices of keys that it has not, or of values for which there is no price.

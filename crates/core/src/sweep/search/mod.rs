@@ -50,7 +50,7 @@ enum Speed {
     Unknown(usize),
 }
 
-/// What is known of a candidate.
+/// State of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Open,
@@ -77,7 +77,7 @@ impl Candidate {
         Candidate { point, cost, speeds }
     }
 
-    /// Whether no part of it is faster than the other's, nor of another kind.
+    /// True if no part of the candidate is faster than the other's, nor of another kind.
     fn is_nowhere_faster(&self, other: &Candidate) -> bool {
         self.speeds.iter().zip(&other.speeds).all(|pair| match pair {
             (Speed::Known(own), Speed::Known(others)) => own <= others,
@@ -145,19 +145,19 @@ impl Search {
         self.candidates.iter().find(|(_, state)| *state == State::Met).map(|(candidate, _)| candidate)
     }
 
-    /// How many are in a state.
+    /// Returns the number of candidates in a state.
     pub fn count(&self, state: State) -> usize {
         self.candidates.iter().filter(|(_, other)| *other == state).count()
     }
 
-    /// Those that have run, the cheapest first.
+    /// Returns the candidates that have run, the cheapest first.
     pub fn ran(&self) -> impl Iterator<Item = (&Candidate, State)> {
         let ran = self.candidates.iter().filter(|(_, state)| matches!(state, State::Met | State::Missed));
         ran.map(|(candidate, state)| (candidate, *state))
     }
 }
 
-/// Whether the first is the better answer of two that meet the target.
+/// True if the first of two candidates that meet the target is the better answer.
 fn is_before(a: &Candidate, b: &Candidate) -> bool {
     a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)) == Ordering::Less
 }

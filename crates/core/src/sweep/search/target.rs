@@ -1,13 +1,13 @@
-//! What figures have to be: `p99<5us, iops>500k`.
+//! Target of a search: bounds on figures, such as `p99<5us, iops>500k`.
 
 use crate::predict::Prediction;
 use crate::problem::Problem;
 use crate::results::{FIGURES, Figure, Figures, Unit, find};
 use std::fmt;
 
-/// What chance may move a figure by between drives of which one is plainly the faster: a share of it.
+/// Share by which sampling may move a figure between drives of which one is clearly faster.
 const MARGIN: f64 = 0.02;
-/// What a run may lie beside a closed form that bounds it: a share of it.
+/// Share by which a run may exceed a closed form that bounds it.
 const CLOSED_FORM_MARGIN: f64 = 0.01;
 
 /// A figure with what it may be.
@@ -15,13 +15,13 @@ const CLOSED_FORM_MARGIN: f64 = 0.01;
 pub struct Bound {
     pub figure: &'static Figure,
     is_least: bool,
-    /// Whether the limit itself is within.
+    /// True if the limit itself meets the bound.
     is_inclusive: bool,
     limit: f64,
     text: String,
 }
 
-/// What several figures have to be, all of them.
+/// Bounds that a design point must meet, all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Target(pub Vec<Bound>);
 
@@ -39,7 +39,7 @@ impl Target {
         })
     }
 
-    /// Whether a run meets it. What is unknown meets nothing.
+    /// True if a run meets every bound. An unknown figure meets none.
     pub fn is_met(&self, figures: &Figures) -> bool {
         self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.holds(value)))
     }

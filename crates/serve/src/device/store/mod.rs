@@ -1,4 +1,4 @@
-//! Where a served device keeps its bytes: in memory, or in a file that survives the server.
+//! Store of a served device's bytes: in memory, or in a file that survives the server.
 //!
 //! A [`Store`] owes its callers that
 //!

@@ -1,4 +1,4 @@
-//! What is served under which name, and which requests it takes.
+//! Exports of an NBD server: name, range, and the requests that each accepts.
 
 use super::wire::{self, Request, Status, command, flag};
 use crate::device::history::Asked;

@@ -1,4 +1,4 @@
-//! What the bytes of a virtio block device mean: requests, answers, and the configuration space.
+//! Requests, status bytes and configuration space of a virtio block device.
 
 use crate::device::store::Geometry;
 
