@@ -1,7 +1,7 @@
 //! `phaselink fit`: finds the values of a drive's keys with which simulated results equal those that fio has measured.
 
 use clap::Args;
-use phaselink_core::fit::{self, Effort, FitTask, FitTrial, MeasuredRun, TrialFigures};
+use phaselink_core::fit::{self, Effort, FitTask, FitTrial, ObservedRun, TrialFigures};
 use phaselink_core::problem::Problems;
 use rayon::prelude::*;
 
@@ -68,7 +68,7 @@ impl Arguments {
         Effort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
     }
 
-    fn runs(&self) -> Result<Vec<MeasuredRun>, Problems> {
+    fn runs(&self) -> Result<Vec<ObservedRun>, Problems> {
         let read = |file: &String| fit::read(file, &input::result(file)?, &self.without);
         Ok(input::all(self.results.iter().map(read))?.concat())
     }

@@ -1,7 +1,7 @@
 //! Targets that read plans of sweeps, and reproductions with the published results.
 
 use phaselink_core::reproduce::Reproduction;
-use phaselink_core::sweep::search::Costs;
+use phaselink_core::sweep::search::PriceList;
 use phaselink_core::sweep::{Files, Plan, Sweep};
 use phaselink_core::workload::{fio, trace};
 
@@ -21,7 +21,7 @@ const POINTS: usize = 4;
 const BORDER: &str = "\n----\n";
 
 fn sweep(input: &[u8]) {
-    let _ = Costs::parse("fuzz.costs.toml", &text(input));
+    let _ = PriceList::parse("fuzz.costs.toml", &text(input));
     let plan = match Plan::parse("fuzz.toml", &text(input)) {
         Ok(plan) => plan,
         Err(problems) => return assert!(!problems.0.is_empty() && !problems.to_string().is_empty()),

@@ -39,7 +39,7 @@ fn greeting(input: &[u8]) {
 
 fn commands(input: &[u8]) {
     let mut script = Script::new(input);
-    let mut pair = Pair::new(&mut script);
+    let mut pair = ShmPair::new(&mut script);
     while !script.is_over() {
         match script.byte() % 4 {
             0 => pair.publish(&mut script),
@@ -51,7 +51,7 @@ fn commands(input: &[u8]) {
 }
 
 /// Client and device, with the memory between them seen from both sides.
-struct Pair {
+struct ShmPair {
     layout: Layout,
     part: SharePart,
     host: Memory,
@@ -63,8 +63,8 @@ struct Pair {
     space: Vec<u8>,
 }
 
-impl Pair {
-    fn new(script: &mut Script<'_>) -> Pair {
+impl ShmPair {
+    fn new(script: &mut Script<'_>) -> ShmPair {
         let [queues, entries, blocks, part] = [(); 4].map(|()| u32::from(script.byte()));
         let layout =
             Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
@@ -73,7 +73,7 @@ impl Pair {
         let (device, fd) = Memory::create(layout.memory_bytes()).expect("memory");
         let host = Memory::open(&fd, layout.memory_bytes()).expect("the same memory");
         let store = Store::in_memory(Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: BLOCK_BYTES });
-        Pair {
+        ShmPair {
             layout,
             part,
             host,

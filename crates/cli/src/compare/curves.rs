@@ -1,10 +1,10 @@
 //! Curves of a comparison: drives over block size, depth and threads, and the tails of their latencies.
 
 use phaselink_core::compare::{Cell, ComparedGroup, Label, means_ns, named};
-use phaselink_core::report::html::axis::{Axis, Scale};
+use phaselink_core::report::html::axis::{PlotAxis, Scale};
 use phaselink_core::report::html::columns::{Column, columns};
 use phaselink_core::report::html::comparison;
-use phaselink_core::report::html::lines::{Line, lines};
+use phaselink_core::report::html::lines::{PlotLine, lines};
 use phaselink_core::report::html::page::{heading, side_by_side};
 use phaselink_core::report::html::{LatencySeries, percentiles_beside};
 use phaselink_core::results::units;
@@ -82,9 +82,9 @@ fn title(size: usize, label: &Label) -> String {
 
 /// Rates and latencies of all drives, and what each drive's latency is spent on.
 fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
-    let x = Axis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
+    let x = PlotAxis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
     let plot = |name: &str, scale, shown: &dyn Fn(f64) -> String, figure: fn(&Cell) -> f64| {
-        lines(&x, &Axis { name, scale, shown }, &of_drives(compared, curve, figure), "")
+        lines(&x, &PlotAxis { name, scale, shown }, &of_drives(compared, curve, figure), "")
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bytes: f64| units::quantity(bytes, "B/s");
@@ -102,10 +102,10 @@ fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
 }
 
 /// A line for each drive.
-fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<Line> {
+fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<PlotLine> {
     let line = |(place, name): (usize, &String)| {
         let point = |(value, group): &(u64, &ComparedGroup)| (*value as f64, group.cells[place].as_ref().map(figure));
-        Line::through(name.as_str(), curve.groups.iter().map(point))
+        PlotLine::through(name.as_str(), curve.groups.iter().map(point))
     };
     compared.drives.iter().map(|drive| &drive.name).enumerate().map(line).collect()
 }
@@ -118,7 +118,7 @@ fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, long
         Some(Column { name: (size.shown)(*value as f64), parts })
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
-    let y = Axis { name: "mean latency", scale: Scale::Linear, shown: &seconds };
+    let y = PlotAxis { name: "mean latency", scale: Scale::Linear, shown: &seconds };
     let name = compared.drives[drive].name.as_str();
     let stacked: Vec<Column> = curve.groups.iter().filter_map(column).collect();
     columns(size.name, &y, &comparison::causes(), &stacked, longest_ns, name)

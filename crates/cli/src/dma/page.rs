@@ -3,8 +3,8 @@
 use phaselink_core::dma::Measured;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
-use phaselink_core::report::html::axis::{Axis, Scale};
-use phaselink_core::report::html::lines::{Line, lines};
+use phaselink_core::report::html::axis::{PlotAxis, Scale};
+use phaselink_core::report::html::lines::{PlotLine, lines};
 use phaselink_core::report::html::page::{Page, heading, side_by_side};
 use phaselink_core::report::html::{LatencySeries, percentiles};
 use phaselink_core::results::units;
@@ -52,21 +52,21 @@ fn curves(direction: &Direction, outstanding: u32) -> String {
     let size = |bytes: f64| describe::size(bytes as u64);
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bits: f64| units::quantity(bits, "b/s");
-    let x = Axis { name: "bytes of a transfer", scale: Scale::Logarithmic, shown: &size };
+    let x = PlotAxis { name: "bytes of a transfer", scale: Scale::Logarithmic, shown: &size };
     let alone = |name: &str, percent: f64| {
         let point = |(bytes, alone, _): &(u32, &DirectionOutcome, &DirectionOutcome)| {
             (f64::from(*bytes), alone.total.known_percentile(percent).map(|span| span.as_ns()))
         };
-        Line::through(name, direction.sizes.iter().map(point))
+        PlotLine::through(name, direction.sizes.iter().map(point))
     };
     let mean = direction.sizes.iter().map(|(bytes, alone, _)| (f64::from(*bytes), Some(alone.total.mean_ns())));
-    let latencies = [Line::through("mean", mean), alone("50 %", 50.0), alone("99 %", 99.0), alone("99.9 %", 99.9)];
+    let latencies = [PlotLine::through("mean", mean), alone("50 %", 50.0), alone("99 %", 99.0), alone("99.9 %", 99.9)];
     let loaded = direction.sizes.iter().map(|(bytes, _, loaded)| (f64::from(*bytes), Some(8.0 * loaded.bytes_per_s())));
-    let loaded = [Line::through("bandwidth", loaded)];
+    let loaded = [PlotLine::through("bandwidth", loaded)];
     let many = format!("{outstanding} at a time");
     let plots = [
-        lines(&x, &Axis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latencies, "One at a time"),
-        lines(&x, &Axis { name: "bandwidth", scale: Scale::Linear, shown: &rate }, &loaded, &many),
+        lines(&x, &PlotAxis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latencies, "One at a time"),
+        lines(&x, &PlotAxis { name: "bandwidth", scale: Scale::Linear, shown: &rate }, &loaded, &many),
     ];
     heading(direction.name) + &side_by_side(&plots)
 }

@@ -121,7 +121,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 /// The files to write.
-struct Targets {
+struct SweepOutputs {
     csv: Option<Target>,
     json: Option<Target>,
     report: Option<Report>,
@@ -183,18 +183,18 @@ impl Arguments {
         self.state.clone().unwrap_or_else(|| self.plan.with_extension("state.jsonl"))
     }
 
-    fn open(&self) -> Result<Targets, Problems> {
+    fn open(&self) -> Result<SweepOutputs, Problems> {
         let create = |flag, path: &Option<Option<PathBuf>>| {
             path.iter().flatten().next().map(|path| Target::create(flag, path)).transpose()
         };
-        Ok(Targets {
+        Ok(SweepOutputs {
             csv: create("--csv", &self.csv)?,
             json: create("--json", &self.json)?,
             report: self.report.open()?,
         })
     }
 
-    fn print(&self, plan: &Plan, rows: &[RanPoint], targets: Targets) -> Result<(), Failure> {
+    fn print(&self, plan: &Plan, rows: &[RanPoint], targets: SweepOutputs) -> Result<(), Failure> {
         if let Some(target) = targets.csv {
             target.write(&text::csv(plan, rows))?;
         }

@@ -8,7 +8,7 @@ use phaselink_core::predict::predict;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::results::documents::{SearchDocument, value};
 use phaselink_core::results::units::grouped;
-use phaselink_core::sweep::search::{Candidate, Costs, EXAMPLES, Search, State, Target};
+use phaselink_core::sweep::search::{Candidate, CandidateState, EXAMPLES, PriceList, Search, Target};
 use phaselink_core::sweep::text::{self, RanPoint};
 use phaselink_core::sweep::{Hash, Resolver, Sweep};
 use rayon::prelude::*;
@@ -94,24 +94,24 @@ impl SearchFlags {
     }
 
     /// Prices, and where they stand.
-    fn costs(&self, plan: &Path) -> Result<(String, Costs), Problems> {
+    fn costs(&self, plan: &Path) -> Result<(String, PriceList), Problems> {
         if let Some(key) = self.minimise.as_deref().filter(|key| *key != "cost") {
-            return Ok((String::from("--minimise"), Costs::of_key(key)));
+            return Ok((String::from("--minimise"), PriceList::of_key(key)));
         }
         let beside = plan.with_extension("costs.toml");
         let file = self.costs.clone().or_else(|| beside.exists().then(|| beside.clone()));
         let Some(file) = file else {
             notes::tell(&format!("note: prices are made-up examples; write your own into {}", beside.display()));
-            return Ok((String::from("example prices"), Costs::parse("example prices", EXAMPLES)?));
+            return Ok((String::from("example prices"), PriceList::parse("example prices", EXAMPLES)?));
         };
         let name = file.display().to_string();
-        let costs = Costs::parse(&name, &input::description(&name)?)?;
+        let costs = PriceList::parse(&name, &input::description(&name)?)?;
         Ok((name, costs))
     }
 }
 
 /// Every point with its cost, but those that closed forms rule out.
-fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &Costs) -> Result<Vec<Candidate>, Problems> {
+fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &PriceList) -> Result<Vec<Candidate>, Problems> {
     let candidate = |resolver: &mut Resolver<'_>, point: usize| {
         let (drive, jobs) = resolver.resolve(point)?;
         let cost = costs.of(file, drive)?;
@@ -151,9 +151,9 @@ impl Found<'_> {
 
     /// The points that have run, the cheapest first.
     fn rows<'a>(&self, state: &'a StateFile) -> Vec<RanPoint<'a>> {
-        let row = |(candidate, verdict): (&Candidate, State)| {
+        let row = |(candidate, verdict): (&Candidate, CandidateState)| {
             let hash = self.hash(candidate.point)?;
-            let verdict = Some((candidate.cost, verdict == State::Met));
+            let verdict = Some((candidate.cost, verdict == CandidateState::Met));
             Some(RanPoint { point: candidate.point, hash, figures: state.figures(hash)?, intervals: None, verdict })
         };
         self.search.ran().filter_map(row).collect()
@@ -178,7 +178,8 @@ impl Found<'_> {
 
     /// Returns a sentence on the runs that were not needed.
     fn spared(&self) -> String {
-        let [slower, dearer] = [State::Slower, State::Dearer].map(|state| grouped(self.search.count(state) as u64));
+        let [slower, dearer] =
+            [CandidateState::Slower, CandidateState::Dearer].map(|state| grouped(self.search.count(state) as u64));
         let (points, ruled_out) = (grouped(self.among.points.len() as u64), grouped(self.ruled_out as u64));
         let runs = grouped(self.search.ran().count() as u64);
         format!(
@@ -195,8 +196,8 @@ impl Found<'_> {
             unit: self.unit.clone(),
             points: self.among.points.len(),
             ruled_out: self.ruled_out,
-            slower: self.search.count(State::Slower),
-            dearer: self.search.count(State::Dearer),
+            slower: self.search.count(CandidateState::Slower),
+            dearer: self.search.count(CandidateState::Dearer),
             best: rows.iter().find(|row| row.meets == Some(true)).cloned(),
             rows,
         };

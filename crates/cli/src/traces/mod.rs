@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use phaselink_core::problem::Problems;
 use phaselink_core::workload::Trace;
-use phaselink_core::workload::trace::{self, File, NamedTrace, Requests};
+use phaselink_core::workload::trace::{self, File, NamedTrace, TraceRequests};
 
 use crate::ending::{Ending, Failure};
 use crate::notes;
@@ -15,7 +15,7 @@ use crate::output::claims::{self, Role};
 mod unpack;
 
 /// Traces that are read from their files during runs.
-static STREAMED: Mutex<Vec<Requests>> = Mutex::new(Vec::new());
+static STREAMED: Mutex<Vec<TraceRequests>> = Mutex::new(Vec::new());
 
 /// Reads a block trace once through; long ones are read again for each replay.
 ///

@@ -6,7 +6,7 @@ use super::workload::{Class, Workload};
 use super::{EngineSoftware, Parts};
 use crate::config::{LockHeld, Wait};
 use crate::host::software::{Cost, locks};
-use crate::host::stack::{Path, Stack, Step, Way};
+use crate::host::stack::{Path, Stack, StackStep, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::{DataDirection, Io};
@@ -128,7 +128,7 @@ impl Parts<'_> {
     fn go_alone(&self, mut path: Path, ledger: &mut Ledger) {
         let stack = self.stack();
         while let Some(step) = stack.advance(&mut path, ledger) {
-            if let Step::Spin { stage, hold, .. } = step {
+            if let StackStep::Spin { stage, hold, .. } = step {
                 ledger.spend(stage, hold);
             }
             path.place += 1;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::persistence::Step;
+use super::persistence::PersistenceStep;
 use crate::memory::sparse::SparseBytes;
 use crate::random::Random;
 use crate::time::Time;
@@ -99,11 +99,13 @@ impl Durable {
     }
 
     /// Applies the events of the memory up to `now`.
-    pub fn follow(&mut self, now: Time, steps: Vec<Step>) {
+    pub fn follow(&mut self, now: Time, steps: Vec<PersistenceStep>) {
         for step in steps {
             match step {
-                Step::Handed { offset, bytes, from, until } => self.on_handed(offset, bytes, from, until),
-                Step::Programmed { offset, bytes, from, until } => self.on_programmed(offset, bytes, from, until),
+                PersistenceStep::Handed { offset, bytes, from, until } => self.on_handed(offset, bytes, from, until),
+                PersistenceStep::Programmed { offset, bytes, from, until } => {
+                    self.on_programmed(offset, bytes, from, until)
+                }
             }
         }
         while self.handed.front().is_some_and(|handed| handed.until <= now)
@@ -211,7 +213,7 @@ mod tests {
         }
 
         fn hand(&mut self, offset: u64, bytes: u32, from: Time, until: Time) {
-            self.durable.follow(Time::ZERO, vec![Step::Handed { offset, bytes, from, until }]);
+            self.durable.follow(Time::ZERO, vec![PersistenceStep::Handed { offset, bytes, from, until }]);
         }
 
         /// Contents after a power cut, which must be one value throughout.
@@ -290,7 +292,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.bring(1, 0, &[1; 1024]);
         bench.hand(0, 512, Time::NEVER, Time::NEVER);
-        let all = Step::Programmed { offset: 0, bytes: u64::MAX, from: at(2), until: at(4) };
+        let all = PersistenceStep::Programmed { offset: 0, bytes: u64::MAX, from: at(2), until: at(4) };
         bench.durable.follow(at(1), vec![all]);
         bench.hand(512, 512, Time::NEVER, Time::NEVER);
         assert_eq!((bench.after_cut(at(4), 0), bench.after_cut(at(4), 512)), (1, 0));

@@ -19,7 +19,7 @@ use crate::time::Time;
 use crate::tlp::{Packet, Token};
 use check::Checker;
 use durable::Durable;
-use persistence::Step;
+use persistence::PersistenceStep;
 
 /// Byte that fills a receive buffer before its data comes, so that missing data is detected.
 pub const STALE: u8 = 0xdb;
@@ -89,7 +89,7 @@ impl Data {
     }
 
     /// Its power fails, after the memory has gone these last steps.
-    pub fn cut_power(&mut self, now: Time, steps: Vec<Step>) {
+    pub fn cut_power(&mut self, now: Time, steps: Vec<PersistenceStep>) {
         let Some(durable) = &mut self.durable else { return };
         durable.follow(now, steps);
         durable.cut_power(now, &mut self.contents);

@@ -7,7 +7,7 @@ use crate::time::Time;
 
 /// Step of bytes on their way into the cells, in the order in which the memory has decided it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PersistenceStep {
     /// Bytes were handed over.
     Handed {
         /// First byte on the device.
@@ -37,7 +37,7 @@ pub enum Step {
 pub struct Notes {
     /// True if buffers outlive power.
     is_protected: bool,
-    steps: Vec<Step>,
+    steps: Vec<PersistenceStep>,
 }
 
 impl Notes {
@@ -49,23 +49,23 @@ impl Notes {
     /// Notes bytes that a buffer in front of the cells has taken at `at`.
     pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
         if self.is_protected {
-            self.steps.push(Step::Handed { offset, bytes, from: at, until: at });
+            self.steps.push(PersistenceStep::Handed { offset, bytes, from: at, until: at });
         }
     }
 
     /// Notes bytes that were handed over at `at`, to be programmed between `from` and `until`.
     pub fn hand(&mut self, at: Time, offset: u64, bytes: u32, from: Time, until: Time) {
         let (from, until) = if self.is_protected { (at, at) } else { (from, until) };
-        self.steps.push(Step::Handed { offset, bytes, from, until });
+        self.steps.push(PersistenceStep::Handed { offset, bytes, from, until });
     }
 
     /// Notes that all of these bytes are programmed between `from` and `until`, whatever was known before.
     pub fn program(&mut self, offset: u64, bytes: u64, from: Time, until: Time) {
-        self.steps.push(Step::Programmed { offset, bytes, from, until });
+        self.steps.push(PersistenceStep::Programmed { offset, bytes, from, until });
     }
 
     /// Takes the notes that nobody has taken yet.
-    pub fn take(&mut self) -> Vec<Step> {
+    pub fn take(&mut self) -> Vec<PersistenceStep> {
         std::mem::take(&mut self.steps)
     }
 

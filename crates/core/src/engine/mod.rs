@@ -101,12 +101,12 @@ pub struct Engine {
     client_completed: VecDeque<Completed>,
     /// Thread that the commands of real hosts are counted for, by queue.
     queue_threads: Vec<u16>,
-    plan: Plan,
+    plan: SubmissionPlan,
 }
 
 /// Jobs that have not begun yet.
 #[derive(Clone, Debug, Default)]
-struct Plan {
+struct SubmissionPlan {
     /// Groups of jobs that run at the same time, in the order of their turn.
     groups: VecDeque<Vec<Job>>,
     /// Number of groups that have begun.
@@ -147,7 +147,7 @@ impl Engine {
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
             queue_threads: Vec::new(),
-            plan: Plan::default(),
+            plan: SubmissionPlan::default(),
             shared,
         }
     }
@@ -183,7 +183,7 @@ impl Engine {
     pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
         let Limits { capacity_bytes, is_volatile, .. } = *limits;
-        self.plan = Plan { groups, begun: 0, capacity_bytes, is_volatile, seed };
+        self.plan = SubmissionPlan { groups, begun: 0, capacity_bytes, is_volatile, seed };
         self.begin_group();
     }
 
@@ -198,7 +198,7 @@ impl Engine {
 
     /// Adds the threads of a job, which start at once, or after its delay.
     fn add_job(&mut self, job: &Job) {
-        let Plan { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
+        let SubmissionPlan { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
         let flushes = if is_volatile { job.flushes } else { Flushes::default() };
         let start = self.now().max(Time::ZERO + job.start_delay);
         let place = self.recorder.add_job(job, begun, start);

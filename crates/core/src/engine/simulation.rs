@@ -10,7 +10,7 @@ use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
 use crate::problem::Problems;
 use crate::time::{Span, Time};
-use crate::workload::trace::Requests;
+use crate::workload::trace::TraceRequests;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
 
 /// A run of jobs on a drive, about to begin or in progress.
@@ -72,7 +72,7 @@ impl Simulation {
         let mut engine = engine(drive, seed);
         engine.add_jobs(jobs, &drive.limits(), seed);
         // Too many to count is as good as unknown.
-        let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(Requests::count));
+        let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(TraceRequests::count));
         let ios =
             jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));
         let longest = |jobs: &[Job]| Some(jobs.iter().map(|job| job.runtime).max()?? + jobs[0].start_delay);

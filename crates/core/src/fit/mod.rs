@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub use document::{document, drive_file};
 pub use doubt::{FitFinding, Fitted};
 pub use key::{FitKey, keys};
-pub use observed::{FigureKind, MeasuredFigure, MeasuredRun, RequestDirection, read};
+pub use observed::{FigureKind, MeasuredFigure, ObservedRun, RequestDirection, read};
 pub use text::text;
 
 use crate::drive_file::{Described, Override};
@@ -59,7 +59,7 @@ pub struct Effort {
 pub struct FitTask {
     described: Described,
     keys: Vec<FitKey>,
-    runs: Vec<MeasuredRun>,
+    runs: Vec<ObservedRun>,
     /// Jobs of each run as they are simulated, and their number of requests.
     jobs: Vec<(Vec<JobFile>, u64)>,
     effort: Effort,
@@ -102,7 +102,7 @@ impl FitTask {
     pub fn new(
         described: Described,
         keys: Vec<FitKey>,
-        runs: Vec<MeasuredRun>,
+        runs: Vec<ObservedRun>,
         effort: Effort,
     ) -> Result<FitTask, Problems> {
         let jobs = all(runs.iter().map(|run| run.jobs(effort.ios_max)))?;

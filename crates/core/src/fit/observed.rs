@@ -24,7 +24,7 @@ const ENDLESS: &str = "1024p";
 
 /// Jobs that ran at the same time, with their measured figures.
 #[derive(Clone, Debug)]
-pub struct MeasuredRun {
+pub struct ObservedRun {
     /// The jobs.
     pub(super) jobs: Vec<MeasuredJob>,
     /// Measured figures.
@@ -107,7 +107,7 @@ impl MeasuredFigure {
 ///
 /// # Errors
 /// All problems of the file, and everything in it that cannot be modelled.
-pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<MeasuredRun>, Problems> {
+pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<ObservedRun>, Problems> {
     // fio's own warnings come before its document.
     let start = text.find('{').unwrap_or(0);
     let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
@@ -240,7 +240,7 @@ impl MeasuredJob {
     }
 }
 
-impl MeasuredRun {
+impl ObservedRun {
     /// Job files of the run for a simulation of at most about `ios_max` requests, which all end at about the same time,
     /// and their number of requests. Requests of a ramp are not counted: measured runs are so long that their start
     /// does not matter.
@@ -265,11 +265,11 @@ fn options(object: &Json) -> Vec<(String, String)> {
 }
 
 /// Groups jobs into runs: jobs run at the same time unless one waits for those above it.
-fn in_runs(jobs: Vec<ReadJob>) -> Vec<MeasuredRun> {
-    let mut runs: Vec<MeasuredRun> = Vec::new();
+fn in_runs(jobs: Vec<ReadJob>) -> Vec<ObservedRun> {
+    let mut runs: Vec<ObservedRun> = Vec::new();
     for (job, mut figures, waits) in jobs {
         if waits || runs.is_empty() {
-            runs.push(MeasuredRun { jobs: Vec::new(), figures: Vec::new(), ios: 0 });
+            runs.push(ObservedRun { jobs: Vec::new(), figures: Vec::new(), ios: 0 });
         }
         let Some(run) = runs.last_mut() else { break };
         figures.iter_mut().for_each(|figure| figure.job = run.jobs.len());

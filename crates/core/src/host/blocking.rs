@@ -4,7 +4,7 @@
 //! Software that no core contends for is one piece of work a request. Where cores contend (`locks.rs`), a request takes its
 //! path from one such place to the next (`path.rs`).
 
-use super::locks::{Line, RequestLock};
+use super::locks::{RequestLock, SharedLine};
 use super::path::Parked;
 use super::processors::Processors;
 use super::stack::{Path, Stack, Way};
@@ -23,7 +23,7 @@ use crate::time::{Span, Time};
 pub(super) struct Blocking {
     pub(super) stack: Stack,
     /// Cache lines that cores contend for.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<SharedLine>,
     /// Locks that requests keep until they are back.
     pub(super) request_locks: Vec<RequestLock<Parked>>,
     /// Kernel threads that take requests on, by core.
@@ -37,7 +37,7 @@ impl Blocking {
     pub(super) fn new(drive: &Drive) -> Blocking {
         let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
         Blocking {
-            lines: vec![Line::default(); stack.lines],
+            lines: vec![SharedLine::default(); stack.lines],
             request_locks: vec![RequestLock::default(); stack.request_locks],
             workers: Vec::new(),
             spin_up_to_bytes: drive.protocol().spin_up_to_bytes(),

@@ -44,12 +44,12 @@ impl Distances {
 
 /// Cache line that any core may write without a lock: a counter, a word of a bitmap.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Line {
+pub struct SharedLine {
     owner: Option<usize>,
     free_at: Time,
 }
 
-impl Line {
+impl SharedLine {
     /// Writes the line from `core`. Returns when that has it, after all who asked before.
     pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
         let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
@@ -132,13 +132,13 @@ impl SpinLock {
 #[derive(Clone, Debug)]
 pub struct RequestLock<W> {
     taken: bool,
-    line: Line,
+    line: SharedLine,
     waiting: VecDeque<W>,
 }
 
 impl<W> Default for RequestLock<W> {
     fn default() -> RequestLock<W> {
-        RequestLock { taken: false, line: Line::default(), waiting: VecDeque::new() }
+        RequestLock { taken: false, line: SharedLine::default(), waiting: VecDeque::new() }
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_line_costs_nothing_where_it_is_and_a_transfer_elsewhere() {
-        let mut line = Line::default();
+        let mut line = SharedLine::default();
         let mut write = |now, core| line.write(at(now), core, &distances());
         assert_eq!(write(0, 0), at(0));
         assert_eq!(write(10, 0), at(10));

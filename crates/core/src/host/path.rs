@@ -7,7 +7,7 @@
 use super::blocking::Blocking;
 use super::locks::Spinner;
 use super::processors::Processors;
-use super::stack::{Path, Step, Way};
+use super::stack::{Path, StackStep, Way};
 use super::thread::{State, Thread, Work};
 use crate::ledger::Stage;
 use crate::protocol::dispatch::AnyDriver;
@@ -98,7 +98,7 @@ impl Blocking {
         now: Time,
         thread: u16,
         path: Path,
-        step: Step,
+        step: StackStep,
         processors: &mut Processors,
         shared: &mut Shared,
     ) -> bool {
@@ -106,9 +106,9 @@ impl Blocking {
         let distances = &processors.distances;
         let ledger = &mut shared.requests[path.request].ledger;
         match step {
-            Step::Run { stage, time } => ledger.spend(stage, time),
-            Step::Line { stage, line } => ledger.until(stage, self.lines[line].write(now, core, distances)),
-            Step::Spin { stage, lock, hold, lines } => {
+            StackStep::Run { stage, time } => ledger.spend(stage, time),
+            StackStep::Line { stage, line } => ledger.until(stage, self.lines[line].write(now, core, distances)),
+            StackStep::Spin { stage, lock, hold, lines } => {
                 let spin_lock = &mut processors.spin_locks[lock];
                 let held = hold + spin_lock.fetch_time(core, lines, distances);
                 let Some(start) = spin_lock.take(now, core, held, distances) else {
@@ -119,7 +119,7 @@ impl Blocking {
                 ledger.until(stage, start + held);
                 processors.cores[core].mask(start + held);
             }
-            Step::Take { stage, lock } => {
+            StackStep::Take { stage, lock } => {
                 let lock = &mut self.request_locks[lock];
                 let Some(start) = lock.take(now, core, distances) else {
                     lock.wait(Parked { thread, path, stage });
@@ -128,8 +128,8 @@ impl Blocking {
                 };
                 ledger.until(stage, start);
             }
-            Step::Release { stage, lock } => self.release_lock(now, lock, stage, path.request, processors, shared),
-            Step::HandOver { stage } => {
+            StackStep::Release { stage, lock } => self.release_lock(now, lock, stage, path.request, processors, shared),
+            StackStep::HandOver { stage } => {
                 self.hand_over(now, thread, path, stage, processors, shared);
                 return false;
             }

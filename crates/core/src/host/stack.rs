@@ -12,7 +12,7 @@ use crate::time::Span;
 
 /// Step of a path. Numbers name lines and locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StackStep {
     /// Spends processor time.
     Run {
         /// Stage that the step belongs to.
@@ -84,8 +84,8 @@ pub struct Path {
 /// Software stack of a drive whose requests go one at a time.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    down: [Vec<Step>; 2],
-    up: [Vec<Step>; 2],
+    down: [Vec<StackStep>; 2],
+    up: [Vec<StackStep>; 2],
     contended: bool,
     copy_ps_per_byte: f64,
     copy_writes: bool,
@@ -117,7 +117,7 @@ impl Stack {
             stack.add(&layer, names.lock(config));
         }
         let paths = stack.down.iter().chain(&stack.up);
-        stack.contended = paths.flatten().any(|step| !matches!(step, Step::Run { .. }));
+        stack.contended = paths.flatten().any(|step| !matches!(step, StackStep::Run { .. }));
         (stack.spin_locks, stack.request_locks) = (names.spin.len(), names.request.len());
         stack
     }
@@ -136,13 +136,13 @@ impl Stack {
 
     /// Takes all steps up to the next at which cores contend. Returns that step, or none at the end of the path.
     #[inline]
-    pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<Step> {
+    pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<StackStep> {
         let steps = match path.way {
             Way::Down => &self.down[path.op.direction() as usize],
             Way::Up => &self.up[path.op.direction() as usize],
         };
         while let Some(&step) = steps.get(path.place) {
-            let Step::Run { stage, time } = step else { return Some(step) };
+            let StackStep::Run { stage, time } = step else { return Some(step) };
             ledger.spend(stage, time);
             path.place += 1;
         }
@@ -191,15 +191,15 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    fn down(&self, direction: DataDirection, lock: Option<usize>) -> Vec<Step> {
+    fn down(&self, direction: DataDirection, lock: Option<usize>) -> Vec<StackStep> {
         let Layer { config, stage, .. } = *self;
         let extra = if direction == DataDirection::Write { config.write_extra } else { Span::ZERO };
         let held = if config.submit_held.is_zero() { config.submit + extra } else { config.submit_held };
-        let hand_over = config.hand_over.then_some(Step::HandOver { stage });
+        let hand_over = config.hand_over.then_some(StackStep::HandOver { stage });
         match (lock, config.lock_held) {
             (None, _) => self.steps(config.submit + extra, config.submit_lines, None),
             (Some(lock), LockHeld::Request) => {
-                let mut steps = vec![Step::Take { stage, lock }];
+                let mut steps = vec![StackStep::Take { stage, lock }];
                 steps.extend(self.steps(config.submit + extra, config.submit_lines, None));
                 steps
             }
@@ -214,13 +214,13 @@ impl Layer<'_> {
         .collect()
     }
 
-    fn up(&self, lock: Option<usize>) -> Vec<Step> {
+    fn up(&self, lock: Option<usize>) -> Vec<StackStep> {
         let Layer { config, stage, .. } = *self;
         let held = config.complete_held;
         match (lock, config.lock_held) {
             (Some(lock), LockHeld::Request) => {
                 let mut steps = self.steps(config.complete, config.complete_lines, None);
-                steps.push(Step::Release { stage, lock });
+                steps.push(StackStep::Release { stage, lock });
                 steps
             }
             (Some(lock), LockHeld::Stage) if !held.is_zero() => {
@@ -231,11 +231,11 @@ impl Layer<'_> {
     }
 
     /// Steps of a stretch of work, of the lines that it touches, and of a stretch under a spinlock.
-    fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<Step> {
+    fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<StackStep> {
         let stage = self.stage;
-        let mut steps = vec![Step::Run { stage, time: time.scale(self.ratio) }];
-        steps.extend((0..usize::from(lines)).map(|line| Step::Line { stage, line: self.first_line + line }));
-        steps.extend(lock.map(|(lock, hold)| Step::Spin {
+        let mut steps = vec![StackStep::Run { stage, time: time.scale(self.ratio) }];
+        steps.extend((0..usize::from(lines)).map(|line| StackStep::Line { stage, line: self.first_line + line }));
+        steps.extend(lock.map(|(lock, hold)| StackStep::Spin {
             stage,
             lock,
             hold: hold.scale(self.ratio),

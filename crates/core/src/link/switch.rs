@@ -59,7 +59,7 @@ pub struct Passed {
 
 /// One direction of an uplink, or of a peer's link.
 #[derive(Clone, Debug)]
-struct Way {
+struct SwitchWay {
     direction: Direction,
     /// Queued packets by drive, the number of bursts, and their wire time.
     queues: Vec<VecDeque<u32>>,
@@ -91,7 +91,7 @@ struct Train {
 #[derive(Clone, Debug)]
 pub struct Switches {
     /// Of each switch, the way up and the way down, and of a peer likewise.
-    ways: Vec<Way>,
+    ways: Vec<SwitchWay>,
     passing: Table<Passing>,
     uplink: Port,
     /// Data that a peer's memory holds, and the peer's port.
@@ -134,7 +134,7 @@ impl Switches {
     ) -> Option<Switches> {
         let sharing = config.drives_per_uplink(drives);
         let switches = || Switches {
-            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| Way::new(place, sharing)).collect(),
+            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| SwitchWay::new(place, sharing)).collect(),
             passing: Table::default(),
             uplink: Port::new(&config.uplink(link), accept),
             holds: peer.clone(),
@@ -415,9 +415,9 @@ impl Passing {
     }
 }
 
-impl Way {
-    fn new(place: u16, sharing: u16) -> Way {
-        Way {
+impl SwitchWay {
+    fn new(place: u16, sharing: u16) -> SwitchWay {
+        SwitchWay {
             direction: if place.is_multiple_of(2) { Direction::Up } else { Direction::Down },
             queues: vec![VecDeque::new(); sharing.into()],
             waiting: 0,

@@ -8,7 +8,7 @@ use super::processors::DriveProcessors;
 use super::timing::Bus;
 use super::{Media, ReadTiming, WriteTiming};
 use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
-use crate::data::persistence::{Notes, Step};
+use crate::data::persistence::{Notes, PersistenceStep};
 use crate::faults::Rule;
 use crate::request::DataDirection;
 use crate::time::Time;
@@ -94,7 +94,7 @@ impl Media {
     }
 
     /// Removes and returns the records of durability since the last call.
-    pub fn take_steps(&mut self) -> Vec<Step> {
+    pub fn take_steps(&mut self) -> Vec<PersistenceStep> {
         self.notes().map_or(Vec::new(), Notes::take)
     }
 

@@ -13,7 +13,7 @@ pub(super) enum Alignment {
 
 /// One line below the headers.
 #[derive(Clone, Debug)]
-enum Line {
+enum TableLine {
     Cells(Vec<String>),
     Rule,
 }
@@ -24,7 +24,7 @@ enum Line {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Alignment)>,
-    lines: Vec<Line>,
+    lines: Vec<TableLine>,
 }
 
 impl Table {
@@ -56,13 +56,13 @@ impl Table {
     {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert!(cells.len() <= self.columns.len(), "a row of {} cells in {} columns", cells.len(), self.columns.len());
-        self.lines.push(Line::Cells(cells));
+        self.lines.push(TableLine::Cells(cells));
     }
 
     /// Begin a new group of rows: a rule, unless there is nothing above it.
     pub fn group(&mut self) {
-        if matches!(self.lines.last(), Some(Line::Cells(_))) {
-            self.lines.push(Line::Rule);
+        if matches!(self.lines.last(), Some(TableLine::Cells(_))) {
+            self.lines.push(TableLine::Rule);
         }
     }
 
@@ -95,8 +95,8 @@ impl Table {
     /// The rows without the rules between them.
     pub(super) fn rows(&self) -> impl Iterator<Item = &[String]> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Cells(cells) => Some(cells.as_slice()),
-            Line::Rule => None,
+            TableLine::Cells(cells) => Some(cells.as_slice()),
+            TableLine::Rule => None,
         })
     }
 
@@ -131,8 +131,8 @@ impl fmt::Display for Table {
         writeln!(f, "{rule}")?;
         for line in &self.lines {
             match line {
-                Line::Cells(cells) => writeln!(f, "{}", self.aligned(cells.iter().map(String::as_str), &widths))?,
-                Line::Rule => writeln!(f, "{rule}")?,
+                TableLine::Cells(cells) => writeln!(f, "{}", self.aligned(cells.iter().map(String::as_str), &widths))?,
+                TableLine::Rule => writeln!(f, "{rule}")?,
             }
         }
         Ok(())

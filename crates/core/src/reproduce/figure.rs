@@ -8,10 +8,10 @@ use super::quantity::Quantity;
 use super::{Facts, Reproduction};
 use crate::ledger::{DirectionOutcome, Outcome};
 use crate::problem::Problem;
-use crate::report::html::axis::{Axis, Scale};
+use crate::report::html::axis::{PlotAxis, Scale};
 use crate::report::html::colour::of_stage;
 use crate::report::html::columns::{Column, LegendKey, columns};
-use crate::report::html::lines::{Line, lines};
+use crate::report::html::lines::{PlotLine, lines};
 use crate::results::units;
 
 /// Ratio of largest to smallest swept value from which on an axis is logarithmic.
@@ -178,7 +178,7 @@ impl PaperFigure {
             Column { name: point.to_string(), parts }
         };
         let stacked: Vec<Column> = self.points.iter().enumerate().map(column).collect();
-        let y = Axis { name: "", scale: Scale::Linear, shown: &shown };
+        let y = PlotAxis { name: "", scale: Scale::Linear, shown: &shown };
         columns(&self.x, &y, &keys.collect::<Vec<_>>(), &stacked, 0.0, &self.title)
     }
 
@@ -187,12 +187,12 @@ impl PaperFigure {
         let plain = |value: f64| value.to_string();
         let line = |(name, values): &(String, Vec<f64>)| {
             let known = |value: &f64| Some(*value).filter(|value| value.is_finite());
-            Line::through(name.as_str(), self.points.iter().copied().zip(values.iter().map(known)))
+            PlotLine::through(name.as_str(), self.points.iter().copied().zip(values.iter().map(known)))
         };
         let (low, high) = (self.points.first().copied().unwrap_or(1.0), self.points.last().copied().unwrap_or(1.0));
         let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
-        let x = Axis { name: &self.x, scale, shown: &plain };
-        let curves: Vec<Line> = self.series.iter().map(line).collect();
-        lines(&x, &Axis { name: "", scale: Scale::Linear, shown: &shown }, &curves, &self.title)
+        let x = PlotAxis { name: &self.x, scale, shown: &plain };
+        let curves: Vec<PlotLine> = self.series.iter().map(line).collect();
+        lines(&x, &PlotAxis { name: "", scale: Scale::Linear, shown: &shown }, &curves, &self.title)
     }
 }

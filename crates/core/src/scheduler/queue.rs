@@ -28,7 +28,7 @@ pub(super) struct Queue {
     /// Sources of the events in the list, where sources have ranks.
     near_sources: [u8; 1 + NEAR_MAX],
     /// All events later than those, and at the same instant those that went in later.
-    far: BinaryHeap<Entry>,
+    far: BinaryHeap<QueueEntry>,
     /// Instant of the heap's first event. Where sources have ranks, the beginning of time, so that no event goes to its place
     /// without a look at its source.
     far_from: Time,
@@ -43,7 +43,7 @@ pub(super) struct Queue {
 
 /// An event in the heap, with its rank among those of its instant: first by source, then by the order of going there.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct QueueEntry {
     at: Time,
     rank: u64,
     event: Event,
@@ -54,7 +54,7 @@ fn rank(source: u8, sequence: u64) -> u64 {
     u64::from(source) << SEQUENCE_BITS | sequence
 }
 
-impl Entry {
+impl QueueEntry {
     fn source(&self) -> u8 {
         (self.rank >> SEQUENCE_BITS) as u8
     }
@@ -135,7 +135,7 @@ impl Queue {
 
     fn push_to_heap(&mut self, at: Time, event: Event, source: u8) {
         self.last_sequence += 1;
-        self.far.push(Entry { at, rank: rank(source, self.last_sequence), event });
+        self.far.push(QueueEntry { at, rank: rank(source, self.last_sequence), event });
     }
 
     /// Adds an event where sources have ranks.
@@ -189,7 +189,7 @@ impl Queue {
         for place in 1..=NEAR_MAX / 2 {
             let (at, event) = self.near[place];
             self.first_sequence -= 1;
-            self.far.push(Entry { at, rank: rank(self.near_sources[place], self.first_sequence), event });
+            self.far.push(QueueEntry { at, rank: rank(self.near_sources[place], self.first_sequence), event });
         }
         self.near.copy_within(1 + NEAR_MAX / 2.., 1);
         self.near_sources.copy_within(1 + NEAR_MAX / 2.., 1);
@@ -216,26 +216,26 @@ impl Queue {
     }
 }
 
-impl Ord for Entry {
+impl Ord for QueueEntry {
     /// Orders events so that the heap, which gives its greatest, gives the earliest.
-    fn cmp(&self, other: &Entry) -> Ordering {
+    fn cmp(&self, other: &QueueEntry) -> Ordering {
         (other.at, other.rank).cmp(&(self.at, self.rank))
     }
 }
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+impl PartialOrd for QueueEntry {
+    fn partial_cmp(&self, other: &QueueEntry) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for QueueEntry {
+    fn eq(&self, other: &QueueEntry) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Entry {}
+impl Eq for QueueEntry {}
 
 #[cfg(test)]
 mod tests {

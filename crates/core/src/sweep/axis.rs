@@ -12,7 +12,7 @@ const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A part of the plan that varies, as named by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(super) enum AxisTarget<'a> {
     /// `drive`: shipped drives or drive files.
     Drive,
     /// `job.OPTION`: an option of fio.
@@ -36,7 +36,7 @@ pub(super) struct Axis {
 }
 
 impl Swept {
-    pub(super) fn target(&self) -> Target<'_> {
+    pub(super) fn target(&self) -> AxisTarget<'_> {
         target(&self.key)
     }
 
@@ -44,7 +44,7 @@ impl Swept {
     pub(super) fn text(&self, place: usize) -> String {
         let node = &self.values[place];
         match &node.value {
-            Value::Boolean(boolean) if !matches!(self.target(), Target::Job(_)) => boolean.to_string(),
+            Value::Boolean(boolean) if !matches!(self.target(), AxisTarget::Job(_)) => boolean.to_string(),
             value => option_text(value).unwrap_or_else(|| node.quote.clone()),
         }
     }
@@ -62,11 +62,11 @@ impl Axis {
 }
 
 /// Returns the thing that a key of an axis changes.
-pub(super) fn target(key: &str) -> Target<'_> {
+pub(super) fn target(key: &str) -> AxisTarget<'_> {
     match key.strip_prefix("job.") {
-        Some(option) => Target::Job(option),
-        None if key == "drive" => Target::Drive,
-        None => Target::Description(key),
+        Some(option) => AxisTarget::Job(option),
+        None if key == "drive" => AxisTarget::Drive,
+        None => AxisTarget::Description(key),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::drive_file::shipped;
 use crate::problem::{Problem, Problems};
 use crate::results;
 use crate::workload::trace;
-use axis::{Axis, POINTS_MAX, Target};
+use axis::{Axis, AxisTarget, POINTS_MAX};
 use plan::{JobText, Text, Word};
 
 /// A plan, read and right in itself; whether its points are is known once they are resolved.
@@ -93,7 +93,7 @@ impl Plan {
     /// The drives that are no shipped ones.
     pub fn wanted_drives(&self) -> Vec<Wanted<'_>> {
         let fixed = self.text.drive.iter().map(|Word { text, place }| Wanted { name: text, place });
-        let swept = self.swept().filter(|swept| swept.target() == Target::Drive);
+        let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Drive);
         let swept = swept.flat_map(|swept| &swept.values).filter_map(|node| match &node.value {
             crate::config::document::Value::String(name) => Some(Wanted { name, place: &node.place }),
             _ => None,
@@ -135,7 +135,7 @@ impl Plan {
             JobText::File(_) => &[],
         };
         let fixed = given.iter().filter(|given| given.name == option).map(|given| given.text.clone());
-        let swept = self.swept().filter(|swept| swept.target() == Target::Job(option));
+        let swept = self.swept().filter(|swept| swept.target() == AxisTarget::Job(option));
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 

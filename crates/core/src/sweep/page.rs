@@ -7,8 +7,8 @@ use super::Plan;
 use super::axis::{self, Swept};
 use super::text::{RanPoint, heading, rows_table};
 use crate::config::document::Value;
-use crate::report::html::axis::{Axis, Scale};
-use crate::report::html::lines::{Line, Point, lines};
+use crate::report::html::axis::{PlotAxis, Scale};
+use crate::report::html::lines::{PlotLine, Point, lines};
 use crate::report::html::page::{Page, side_by_side};
 use crate::results::Figure;
 use crate::results::units;
@@ -140,10 +140,10 @@ struct Seeds {
 
 impl Curve {
     /// From left to right.
-    fn line(&self) -> Line {
+    fn line(&self) -> PlotLine {
         let mut points: Vec<Point> = self.points.iter().map(Seeds::point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        Line { name: self.name.clone(), points }
+        PlotLine { name: self.name.clone(), points }
     }
 }
 
@@ -157,7 +157,7 @@ impl Seeds {
 }
 
 fn plot(over: &Swept, column: &Figure, title: &str, of: &[Curve]) -> String {
-    let all: Vec<Line> = of.iter().map(Curve::line).collect();
+    let all: Vec<PlotLine> = of.iter().map(Curve::line).collect();
     let xs = || all.iter().flat_map(|line| &line.points).map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
     let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
@@ -173,8 +173,8 @@ fn plot(over: &Swept, column: &Figure, title: &str, of: &[Curve]) -> String {
         0 => format!("{}{apart}{title}", column.heading),
         _ => format!("{}{apart}{title} ({more} more curves are in the table)", column.heading),
     };
-    let x = Axis { name: &over.key, scale, shown: &text };
-    lines(&x, &Axis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption)
+    let x = PlotAxis { name: &over.key, scale, shown: &text };
+    lines(&x, &PlotAxis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption)
 }
 
 /// The value at a place as a number; sizes as fio writes them, too.

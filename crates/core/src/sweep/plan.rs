@@ -18,7 +18,7 @@
 //! ]
 //! ```
 
-use super::axis::{self, Axis, POINTS_MAX, Spacing, Swept, Target};
+use super::axis::{self, Axis, AxisTarget, POINTS_MAX, Spacing, Swept};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::drive::Drive;
 use crate::drive_file::Override;
@@ -42,7 +42,7 @@ pub(super) struct Word {
 
 /// An option of fio with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct PlanText {
     pub name: String,
     pub text: String,
     pub line: Option<usize>,
@@ -54,7 +54,7 @@ pub(super) enum JobText {
     /// Path of a fio job file.
     File(Word),
     /// Options, and where they stand as a whole.
-    Options(Place, Vec<Given>),
+    Options(Place, Vec<PlanText>),
 }
 
 /// A plan as written, each part of it right in itself.
@@ -113,7 +113,7 @@ impl SweepReader {
     }
 
     fn drive(&mut self, table: &Table, axes: &[Axis]) -> Option<Word> {
-        let is_swept = axes.iter().flat_map(|axis| &axis.swept).any(|swept| swept.target() == Target::Drive);
+        let is_swept = axes.iter().flat_map(|axis| &axis.swept).any(|swept| swept.target() == AxisTarget::Drive);
         let entry = document::entry(table, "drive");
         match (entry, is_swept) {
             (None, true) => None,
@@ -170,7 +170,7 @@ impl SweepReader {
         let mut given = Vec::new();
         for option in options {
             if let Some(text) = self.option(&option.key, &option.node) {
-                given.push(Given { name: option.key.clone(), text, line: option.place.line });
+                given.push(PlanText { name: option.key.clone(), text, line: option.place.line });
             }
         }
         JobText::Options(entry.place.clone(), given)
@@ -297,10 +297,10 @@ impl SweepReader {
 
     fn check_key(&mut self, key: &Word) -> bool {
         let is_known = match axis::target(&key.text) {
-            Target::Drive => true,
+            AxisTarget::Drive => true,
             // An option that is none is told with its first value.
-            Target::Job(_) => true,
-            Target::Description(name) => self.keys.iter().any(|known| known == name),
+            AxisTarget::Job(_) => true,
+            AxisTarget::Description(name) => self.keys.iter().any(|known| known == name),
         };
         if !is_known {
             let bare = |known: &&String| known.split_once('.').is_some_and(|(_, name)| name == key.text);
@@ -324,16 +324,16 @@ impl SweepReader {
         // What is wrong with an option itself would be told again with each value.
         let is_option = |name: &str| options::find(name).is_some();
         let values = match swept.target() {
-            Target::Job(name) if !is_option(name) => &swept.values[..1],
+            AxisTarget::Job(name) if !is_option(name) => &swept.values[..1],
             _ => &swept.values,
         };
         for node in values {
             match swept.target() {
-                Target::Job(option) => drop(self.option(option, node)),
-                Target::Drive if !matches!(node.value, Value::String(_)) => {
+                AxisTarget::Job(option) => drop(self.option(option, node)),
+                AxisTarget::Drive if !matches!(node.value, Value::String(_)) => {
                     self.refuse(&node.place, format!("drive is {}", node.quote), "names and paths");
                 }
-                Target::Drive | Target::Description(_) => {}
+                AxisTarget::Drive | AxisTarget::Description(_) => {}
             }
         }
     }

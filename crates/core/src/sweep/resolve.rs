@@ -1,10 +1,10 @@
 //! From a point's number to what it runs: the drive, the jobs and the seed.
 
 use super::Plan;
-use super::axis::Target;
+use super::axis::AxisTarget;
 use super::files::Files;
 use super::hash::Hash;
-use super::plan::{Given, JobText};
+use super::plan::{JobText, PlanText};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::engine::simulation::Simulation;
@@ -80,11 +80,11 @@ impl Sweep {
 
 impl Plan {
     /// The options of the job with the defaults of those that are neither given nor swept.
-    pub(super) fn spelt_job(&self, given: &[Given]) -> Vec<(String, String)> {
+    pub(super) fn spelt_job(&self, given: &[PlanText]) -> Vec<(String, String)> {
         let mut options: Vec<(String, String)> =
             given.iter().map(|given| (given.name.clone(), given.text.clone())).collect();
         for swept in self.swept() {
-            if let Target::Job(option) = swept.target() {
+            if let AxisTarget::Job(option) = swept.target() {
                 options.retain(|(name, _)| name != option);
                 options.push((option.into(), swept.text(0)));
             }
@@ -182,7 +182,7 @@ impl Resolver<'_> {
     fn drive_key(&self, point: usize) -> Vec<usize> {
         let mut key = Vec::new();
         self.sweep.plan.visit(point, |swept, place| {
-            if !matches!(swept.target(), Target::Job(_)) {
+            if !matches!(swept.target(), AxisTarget::Job(_)) {
                 key.push(place);
             }
         });
@@ -194,9 +194,9 @@ impl Resolver<'_> {
         let mut name = text.drive.as_ref().map(|word| word.text.clone()).unwrap_or_default();
         let mut overrides = text.set.clone();
         self.sweep.plan.visit(point, |swept, place| match swept.target() {
-            Target::Drive => name = swept.text(place),
-            Target::Description(key) => overrides.push(Override::at(key, &swept.values[place])),
-            Target::Job(_) => {}
+            AxisTarget::Drive => name = swept.text(place),
+            AxisTarget::Description(key) => overrides.push(Override::at(key, &swept.values[place])),
+            AxisTarget::Job(_) => {}
         });
         overrides.extend_from_slice(drawn);
         let (file, text) = match (self.sweep.files.drives.get(&name), shipped::find(&name)) {
@@ -215,7 +215,7 @@ fn pairs(options: &[(String, String)]) -> Vec<(&str, &str)> {
 fn jobs(sweep: &Sweep, point: usize, drive: &Drive) -> Result<Vec<Job>, Problems> {
     let mut options: Vec<(String, String, Option<usize>)> = Vec::new();
     sweep.plan.visit(point, |swept, place| {
-        if let Target::Job(option) = swept.target() {
+        if let AxisTarget::Job(option) = swept.target() {
             options.push((option.into(), swept.text(place), swept.values[place].place.line));
         }
     });

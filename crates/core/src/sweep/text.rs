@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::Plan;
-use super::axis::{Swept, Target};
+use super::axis::{AxisTarget, Swept};
 use super::hash::Hash;
 use super::plan::JobText;
 use crate::config::document::Value;
@@ -119,7 +119,7 @@ fn job(plan: &Plan) -> String {
         JobText::File(path) => return format!("Jobs of {}", path.text),
         JobText::Options(_, given) => given,
     };
-    let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == Target::Job(name));
+    let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == AxisTarget::Job(name));
     let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
     let spelt: Vec<String> = options.map(|(name, text)| format!("{name}={text}")).collect();
     format!("Job: {}", spelt.join(" "))

@@ -15,7 +15,7 @@ use crate::workload::{BlockShare, Job, RateProcess};
 const IOS: u64 = 1500;
 
 /// One run: a shipped drive, what is different about it, and the job.
-struct Run {
+struct GoldenRun {
     drive: &'static str,
     overrides: &'static [&'static str],
     kib: &'static [u32],
@@ -26,12 +26,12 @@ struct Run {
 }
 
 /// Random reads of 4 KiB, one at a time.
-const READS: Run =
-    Run { drive: "", overrides: &[], kib: &[4], iodepth: 1, threads: 1, read_percent: 100.0, poisson_iops: None };
+const READS: GoldenRun =
+    GoldenRun { drive: "", overrides: &[], kib: &[4], iodepth: 1, threads: 1, read_percent: 100.0, poisson_iops: None };
 
-const RUNS: &[Run] = &[
-    Run { drive: "dc-express", ..READS },
-    Run {
+const RUNS: &[GoldenRun] = &[
+    GoldenRun { drive: "dc-express", ..READS },
+    GoldenRun {
         drive: "dc-express",
         overrides: &["dc_express.max_latency_us=1000"],
         kib: &[8, 32, 128],
@@ -39,35 +39,41 @@ const RUNS: &[Run] = &[
         read_percent: 70.0,
         ..READS
     },
-    Run { drive: "dc-express", overrides: &["link.granularity=packet"], iodepth: 32, read_percent: 90.0, ..READS },
-    Run { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], iodepth: 4, ..READS },
-    Run { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], read_percent: 50.0, ..READS },
-    Run { drive: "dc-express", overrides: &["link.posted_header_credits=4"], kib: &[4, 16], iodepth: 4, ..READS },
-    Run { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7"], iodepth: 4, ..READS },
-    Run { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7", "link.granularity=packet"], ..READS },
-    Run { drive: "dc-express", overrides: &["link.duplex=shared"], iodepth: 4, ..READS },
-    Run { drive: "dc-express", poisson_iops: Some(20_000.0), ..READS },
-    Run { drive: "dc-express", overrides: &["dc_express.tag_bits=8"], kib: &[4, 8], iodepth: 4, ..READS },
-    Run { drive: "dc-express-block", overrides: &["link.generation=3", "link.dllps=true"], iodepth: 4, ..READS },
-    Run { drive: "nvme", iodepth: 4, read_percent: 50.0, ..READS },
-    Run { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
-    Run { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
-    Run { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
-    Run {
+    GoldenRun {
+        drive: "dc-express",
+        overrides: &["link.granularity=packet"],
+        iodepth: 32,
+        read_percent: 90.0,
+        ..READS
+    },
+    GoldenRun { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], iodepth: 4, ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], read_percent: 50.0, ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["link.posted_header_credits=4"], kib: &[4, 16], iodepth: 4, ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7"], iodepth: 4, ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7", "link.granularity=packet"], ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["link.duplex=shared"], iodepth: 4, ..READS },
+    GoldenRun { drive: "dc-express", poisson_iops: Some(20_000.0), ..READS },
+    GoldenRun { drive: "dc-express", overrides: &["dc_express.tag_bits=8"], kib: &[4, 8], iodepth: 4, ..READS },
+    GoldenRun { drive: "dc-express-block", overrides: &["link.generation=3", "link.dllps=true"], iodepth: 4, ..READS },
+    GoldenRun { drive: "nvme", iodepth: 4, read_percent: 50.0, ..READS },
+    GoldenRun { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
+    GoldenRun { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
+    GoldenRun { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
+    GoldenRun {
         drive: "nvme-polled",
         overrides: &["link.posted_header_credits=4"],
         iodepth: 32,
         read_percent: 50.0,
         ..READS
     },
-    Run {
+    GoldenRun {
         drive: "nvme-polled",
         overrides: &["link.non_posted_header_credits=2"],
         iodepth: 32,
         read_percent: 0.0,
         ..READS
     },
-    Run {
+    GoldenRun {
         drive: "nvme-polled",
         overrides: &["link.granularity=packet", "link.posted_header_credits=4", "root_complex.late_write_ratio=0.01"],
         kib: &[4, 64],
@@ -75,9 +81,9 @@ const RUNS: &[Run] = &[
         read_percent: 50.0,
         ..READS
     },
-    Run { drive: "nvme-polled", overrides: &["link.duplex=shared"], iodepth: 4, read_percent: 50.0, ..READS },
-    Run { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
-    Run {
+    GoldenRun { drive: "nvme-polled", overrides: &["link.duplex=shared"], iodepth: 4, read_percent: 50.0, ..READS },
+    GoldenRun { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
+    GoldenRun {
         drive: "nvme-polled",
         overrides: &["root_complex.iommu=true", "root_complex.iommu_entries=8"],
         threads: 4,
@@ -86,7 +92,7 @@ const RUNS: &[Run] = &[
     },
 ];
 
-impl Run {
+impl GoldenRun {
     fn job(&self) -> Job {
         let percent = 100.0 / self.kib.len() as f64;
         let blocks: Vec<_> = self.kib.iter().map(|kib| BlockShare { bytes: kib * 1024, percent }).collect();
@@ -139,7 +145,7 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn line(run: &Run) -> String {
+fn line(run: &GoldenRun) -> String {
     let outcome = run.outcome();
     let packets = outcome.upstream.packets + outcome.downstream.packets;
     let elapsed_ps = outcome.elapsed.as_ps();

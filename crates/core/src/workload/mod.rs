@@ -120,7 +120,7 @@ pub struct Job {
     /// Times at which written data is flushed.
     pub flushes: Flushes,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
-    pub trace: Option<trace::Requests>,
+    pub trace: Option<trace::TraceRequests>,
     /// Rate of a replay in per cent of the recorded one (fio `replay_time_scale`).
     pub replay_percent: u32,
     /// Replay as fast as requests come back, whatever the recorded times (fio `replay_no_stall`).

@@ -267,7 +267,7 @@ fn wrong_rules_are_refused_with_what_is_allowed() {
         assert!(fault(rule).contains(found), "{rule}: {}", fault(rule));
     }
     let flash = problem("tlc-gen4", r#"{ action = "slow-bank", factor = 2 }"#);
-    assert!(flash.contains("no address has a bank of its own"), "{flash}");
+    assert!(flash.contains("addresses have no fixed bank"), "{flash}");
     assert!(problem("nvme", "3").contains("tables"));
 }
 

@@ -157,7 +157,7 @@ fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
     for (set, found) in [
         ("buffer.capacity_kib=1024", "buffer.capacity_kib is given with translation.mapping \"none\""),
         ("translation.over_provisioning=0.2", "translation.over_provisioning is given"),
-        ("controller.cores=2", "no command takes any time of theirs"),
+        ("controller.cores=2", "no command takes processor time"),
     ] {
         let problems = Drive::from_toml(nvme.file, nvme.text, &[Override::parse(set).unwrap()]).map(drop).unwrap_err();
         assert!(problems.to_string().contains(found), "{set}: {problems}");

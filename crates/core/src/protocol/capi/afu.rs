@@ -57,7 +57,7 @@ struct Element {
 
 /// Command between its fetch and its status.
 #[derive(Clone, Copy, Debug)]
-struct Active {
+struct ActiveElement {
     command: Command,
     element: u16,
     place: u8,
@@ -79,7 +79,7 @@ pub struct Counts {
 pub struct Afu {
     areas: Areas,
     elements: Vec<Element>,
-    active: Table<Active>,
+    active: Table<ActiveElement>,
     reads: Reads,
     buffer: WriteBuffer,
     acknowledge: Acknowledge,
@@ -191,7 +191,7 @@ impl Afu {
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
             let status = self.check(&command);
-            let active = Active { command, element: number as u16, place: place as u8, request, status };
+            let active = ActiveElement { command, element: number as u16, place: place as u8, request, status };
             self.parser_free_at = self.parser_free_at.max(now) + self.parse;
             self.start(self.parser_free_at, active, ports);
         }
@@ -208,7 +208,7 @@ impl Afu {
 
     /// Starts a command as of `parsed`, the end of its parsing. The parser works in order, so a read can be given to
     /// the media now with that later time.
-    fn start(&mut self, parsed: Time, active: Active, ports: &mut Ports) {
+    fn start(&mut self, parsed: Time, active: ActiveElement, ports: &mut Ports) {
         ports.shared.requests.charge(active.request, Stage::Parse, parsed);
         let id = self.active.insert(active);
         assert!(id < 1 << NUMBER_BITS, "there are no more commands than elements hold");
@@ -371,7 +371,7 @@ impl halves::Controller for Afu {
     }
 }
 
-impl Active {
+impl ActiveElement {
     /// Returns the first byte on the device and the length in bytes.
     fn extent(&self) -> (u64, u32) {
         (self.command.line * u64::from(LINE_BYTES), u32::from(self.command.lines) * LINE_BYTES)

@@ -18,7 +18,7 @@ use crate::tlp::{Direction, Packet};
 
 /// Work element as the driver sees it.
 #[derive(Clone, Debug, Default)]
-struct Element {
+struct WorkElement {
     requests: [Option<RequestId>; COMMANDS_MAX],
     under_way: u8,
     round: u32,
@@ -27,7 +27,7 @@ struct Element {
 /// CAPI driver of the simulation.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    elements: Vec<Element>,
+    elements: Vec<WorkElement>,
     free: Vec<u16>,
     /// Requests that gather for the next element.
     waiting: VecDeque<RequestId>,
@@ -63,7 +63,7 @@ impl Driver {
             buffers: memory.reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
         };
         Driver {
-            elements: vec![Element::default(); capi.elements.into()],
+            elements: vec![WorkElement::default(); capi.elements.into()],
             free: (0..capi.elements).rev().collect(),
             waiting: VecDeque::new(),
             commands_per_element: capi.commands_per_element.into(),

@@ -24,7 +24,7 @@ const BUFFER_BYTES: u64 = 1 << 32;
 
 /// Fill buffers and prefetchers of a core.
 #[derive(Clone, Debug)]
-struct Core {
+struct CxlCore {
     /// Numbers of its free fill buffers, counted over all cores.
     free: Vec<u32>,
     /// Numbers of the free places of its prefetchers.
@@ -36,7 +36,7 @@ struct Core {
 /// Loads and stores of all cores.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    cores: Vec<Core>,
+    cores: Vec<CxlCore>,
     /// Line in each fill buffer.
     lines: CommandSlots<RequestId>,
     fill_buffers: u32,
@@ -59,7 +59,7 @@ impl Driver {
         let lines = cores * places;
         let core = |number| {
             let first_ahead = number * places + fill_buffers;
-            Core {
+            CxlCore {
                 free: (number * places..first_ahead).rev().collect(),
                 ahead: (first_ahead..(number + 1) * places).rev().collect(),
                 waiting: VecDeque::new(),
@@ -93,7 +93,7 @@ impl Driver {
 
     /// Sends the next line of a core, if a fill buffer is free, or a prefetcher requests it.
     fn issue(&mut self, core: usize, ports: &mut HostPorts) {
-        let Core { free, ahead, waiting } = &mut self.cores[core];
+        let CxlCore { free, ahead, waiting } = &mut self.cores[core];
         let Some(&line) = waiting.front() else { return };
         let place = free.pop().or_else(|| if is_in_stream(line, ports) { ahead.pop() } else { None });
         let Some(place) = place else { return };

@@ -8,7 +8,7 @@ use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 use super::predict::{Predictor, SizeClass};
 use super::queue_reads::{Poll, PollName};
 use super::trailers::Trailers;
-use super::window::{Window, take};
+use super::window::{ReadWindow, take};
 use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
@@ -121,7 +121,7 @@ impl Queue {
 
     /// Teaches the predictor the time from the data of a read to the next command. The queue read issued at
     /// `poll.issued` found that command, and the last one that came back short did not.
-    fn learn(&mut self, poll: Poll, window: &mut Window) {
+    fn learn(&mut self, poll: Poll, window: &mut ReadWindow) {
         // Data and queue read take the same path. The read may leave before the data has left, but by no more than its
         // time in the host's memory, the smaller part of a round trip (assumed: a quarter at most).
         let latest = poll.issued + self.round_trip / 4;
@@ -132,7 +132,7 @@ impl Queue {
 
     /// Compares the `found` commands of a queue read with the expected ones, and notes missed commands, backlog and
     /// overlap.
-    fn judge(&mut self, poll: Poll, found: u32, window: &mut Window) {
+    fn judge(&mut self, poll: Poll, found: u32, window: &mut ReadWindow) {
         let was_empty = self.missed.is_some();
         // If it saw an entry without a command, none lies behind that.
         let is_short = self.distance(poll.index) < poll.count;
@@ -205,7 +205,7 @@ pub struct Endpoint {
     pub nvme: NvmeController,
     pub(super) queues: Vec<Queue>,
     reads: Table<Read>,
-    pub(super) window: Window,
+    pub(super) window: ReadWindow,
     parser_free_at: Time,
     parse: Span,
     pub(super) turnaround: Span,
@@ -248,7 +248,7 @@ impl Endpoint {
             nvme,
             queues: Vec::new(),
             reads: Table::default(),
-            window: Window::default(),
+            window: ReadWindow::default(),
             parser_free_at: Time::ZERO,
             parse: config.parse,
             turnaround: config.turnaround,

@@ -78,7 +78,7 @@ struct Aim {
 
 /// Knowledge of the arrivals in one size class.
 #[derive(Clone, Copy, Debug)]
-enum Class {
+enum ArrivalClass {
     /// Interval in which commands arrive: more than `after` and at most `before` picoseconds after the end of the last
     /// data, on which the last `belief` commands agree.
     Bracket {
@@ -93,7 +93,7 @@ enum Class {
 /// The expectation is computed when something is learnt, since it is read more often.
 #[derive(Clone, Copy, Debug)]
 struct Expectation {
-    class: Class,
+    class: ArrivalClass,
     needed: u8,
     target: Option<i64>,
 }
@@ -153,16 +153,16 @@ impl Predictor {
 
 impl Default for Expectation {
     fn default() -> Expectation {
-        Expectation { class: Class::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF, target: None }
+        Expectation { class: ArrivalClass::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF, target: None }
     }
 }
 
-impl Class {
+impl ArrivalClass {
     fn target(&self, needed: u8) -> Option<i64> {
         match self {
-            Class::Bracket { belief, .. } if *belief < needed => None,
-            Class::Bracket { after, before, .. } => Some(before - (before - after) / 2),
-            Class::Aim(aim) => Some(aim.target()),
+            ArrivalClass::Bracket { belief, .. } if *belief < needed => None,
+            ArrivalClass::Bracket { after, before, .. } => Some(before - (before - after) / 2),
+            ArrivalClass::Aim(aim) => Some(aim.target()),
         }
     }
 }
@@ -170,8 +170,8 @@ impl Class {
 impl Expectation {
     fn observe(&mut self, after: Option<i64>, before: i64) {
         match &mut self.class {
-            Class::Bracket { .. } => self.narrow(after, before),
-            Class::Aim(aim) => {
+            ArrivalClass::Bracket { .. } => self.narrow(after, before),
+            ArrivalClass::Aim(aim) => {
                 aim.observe(after, before);
                 if aim.tally.is_mostly_late() {
                     self.believe_less();
@@ -184,8 +184,8 @@ impl Expectation {
 
     fn doubt(&mut self) {
         match &mut self.class {
-            Class::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
-            Class::Aim(aim) => {
+            ArrivalClass::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
+            ArrivalClass::Aim(aim) => {
                 aim.late_in_a_row += 1;
                 if aim.late_in_a_row >= IN_A_ROW {
                     self.forget();
@@ -213,7 +213,7 @@ impl Expectation {
     /// Intersects the bracket with another one; if they contradict each other, the new one replaces it.
     #[inline(never)] // A loop is looked for now and then, and aimed at nearly always.
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
-        let Class::Bracket { after, before, belief } = &mut self.class else { return };
+        let ArrivalClass::Bracket { after, before, belief } = &mut self.class else { return };
         let is_believed = *belief >= self.needed;
         let contradicts = miss.is_some_and(|miss| miss >= *before) || hit <= *after;
         let is_far = miss.is_some_and(|miss| miss >= *before + SLACK) || hit + SLACK <= *after;
@@ -227,7 +227,7 @@ impl Expectation {
             *belief += u8::from(!is_believed);
         }
         if is_believed && (contradicts || *before - *after <= WIDTH) {
-            self.class = Class::Aim(Aim::at(*before));
+            self.class = ArrivalClass::Aim(Aim::at(*before));
         }
     }
 }

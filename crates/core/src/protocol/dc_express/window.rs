@@ -28,13 +28,13 @@ pub(super) struct Sent {
 
 /// All reads in flight, in the order of `start`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     sent: Vec<Sent>,
     /// Number of changes to the window's predictions.
     pub changes: u32,
 }
 
-impl Window {
+impl ReadWindow {
     /// Adds a read of this size whose data takes `service`.
     pub(super) fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {

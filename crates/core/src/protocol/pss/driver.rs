@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use super::Role;
 use super::spec::{
-    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER,
+    Area, CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, SECTOR_BYTES, TAIL_REGISTER,
 };
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -98,7 +98,7 @@ impl Driver {
         }
     }
 
-    fn next_record(&mut self, memory: &HostMemory) -> Option<Record> {
+    fn next_record(&mut self, memory: &HostMemory) -> Option<CompletionRecord> {
         let expected = self.taken.wrapping_add(1);
         let record = read_record(self.area.record(self.taken), memory);
         if record.sequence != expected {
@@ -159,8 +159,8 @@ impl halves::Driver for Driver {
     }
 }
 
-fn read_record(address: u64, memory: &HostMemory) -> Record {
+fn read_record(address: u64, memory: &HostMemory) -> CompletionRecord {
     let mut bytes = [0; RECORD_BYTES];
     memory.read(address, &mut bytes);
-    Record::decode(bytes)
+    CompletionRecord::decode(bytes)
 }

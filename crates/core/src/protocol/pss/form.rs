@@ -17,7 +17,7 @@ use crate::ledger::stage::Ledger;
 use crate::link::credits::data_credits;
 use crate::media::Media;
 use crate::protocol::pss::config::ReadMode;
-use crate::protocol::pss::controller::lanes::{Job, Lanes};
+use crate::protocol::pss::controller::lanes::{LaneJob, Lanes};
 use crate::protocol::pss::controller::pages;
 use crate::protocol::pss::spec::{DESCRIPTOR_BYTES, METADATA_BYTES, PAGE_BYTES, RECORD_BYTES, SECTOR_BYTES};
 use crate::request::DataDirection;
@@ -204,7 +204,7 @@ impl Chips {
     fn store(&mut self, now: Time, offset: u64, bytes: u32) {
         for (page, range) in pages(offset, bytes) {
             let offset = page * u64::from(PAGE_BYTES) + u64::from(range.start);
-            let job = Job { page, offset, bytes: range.end - range.start, command: None };
+            let job = LaneJob { page, offset, bytes: range.end - range.start, command: None };
             if let Some(lane) = self.lanes.push(job) {
                 self.program(now, lane);
             }

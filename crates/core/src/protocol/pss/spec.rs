@@ -92,14 +92,14 @@ impl Status {
 
 /// Completion record of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct CompletionRecord {
     /// Number of the record, counted from 1, so that the host recognises a new one.
     pub sequence: u32,
     pub id: u16,
     pub status: Status,
 }
 
-impl Record {
+impl CompletionRecord {
     /// Returns the bytes of the record in the shared area.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let word = u64::from(self.sequence) | u64::from(self.id) << 32 | u64::from(self.status.0) << 48;
@@ -107,9 +107,9 @@ impl Record {
     }
 
     /// Returns the record that these bytes hold.
-    pub fn decode(bytes: [u8; RECORD_BYTES]) -> Record {
+    pub fn decode(bytes: [u8; RECORD_BYTES]) -> CompletionRecord {
         let word = u64::from_le_bytes(bytes);
-        Record { sequence: word as u32, id: (word >> 32) as u16, status: Status((word >> 48) as u16) }
+        CompletionRecord { sequence: word as u32, id: (word >> 32) as u16, status: Status((word >> 48) as u16) }
     }
 }
 
@@ -122,8 +122,8 @@ mod tests {
         let descriptor =
             Descriptor { write: true, id: 0x1234, sectors: 8, sector: 1 << 40, buffer: 0x5000, metadata: 0x6000 };
         assert_eq!(Descriptor::decode(&descriptor.encode()), descriptor);
-        let record = Record { sequence: u32::MAX, id: 7, status: Status::REFUSED };
-        assert_eq!(Record::decode(record.encode()), record);
+        let record = CompletionRecord { sequence: u32::MAX, id: 7, status: Status::REFUSED };
+        assert_eq!(CompletionRecord::decode(record.encode()), record);
     }
 
     #[test]

@@ -21,14 +21,14 @@ pub enum Scale {
 
 /// Axis with its title, unit and scale.
 #[derive(Clone, Copy)]
-pub struct Axis<'a> {
+pub struct PlotAxis<'a> {
     pub name: &'a str,
     pub scale: Scale,
     /// A value as its tick is labelled.
     pub shown: &'a dyn Fn(f64) -> String,
 }
 
-impl std::fmt::Debug for Axis<'_> {
+impl std::fmt::Debug for PlotAxis<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Axis").field("name", &self.name).field("scale", &self.scale).finish_non_exhaustive()
     }
@@ -124,7 +124,7 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Lines and labels of an axis that runs up, at the left of the drawing.
-pub(super) fn upright(axis: &Axis, ruler: &Ruler, (left, right, foot): (f64, f64, f64)) -> String {
+pub(super) fn upright(axis: &PlotAxis, ruler: &Ruler, (left, right, foot): (f64, f64, f64)) -> String {
     let mut text = String::new();
     for (tick, place) in ruler.ticks(18.0) {
         let y = foot - place;
@@ -138,7 +138,7 @@ pub(super) fn upright(axis: &Axis, ruler: &Ruler, (left, right, foot): (f64, f64
 }
 
 /// Labels of an axis that runs to the right, at the foot of the drawing, with its name below.
-pub(super) fn level(axis: &Axis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
+pub(super) fn level(axis: &PlotAxis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
     let widest = ruler.ticks.iter().map(|tick| (axis.shown)(*tick).chars().count()).max().unwrap_or(1);
     let mut text = String::new();
     for (tick, place) in ruler.ticks(widest as f64 * 6.6 + 8.0) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
+use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
 use super::escape;
 
 /// Part of its room that a column takes.
@@ -26,7 +26,7 @@ pub struct LegendKey {
 
 /// The columns with a legend of the parts that there are; `x` says what tells them apart, `y` what is stacked. `most` is the
 /// least that the axis reaches, so that several plots may have one scale.
-pub fn columns(x: &str, y: &Axis, keys: &[LegendKey], columns: &[Column], most: f64, caption: &str) -> String {
+pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], most: f64, caption: &str) -> String {
     let sums = columns.iter().map(|column| column.parts.iter().sum::<f64>());
     let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
@@ -48,7 +48,7 @@ pub fn columns(x: &str, y: &Axis, keys: &[LegendKey], columns: &[Column], most: 
     )
 }
 
-fn stack(drawing: &mut String, y: &Axis, keys: &[LegendKey], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
+fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
     let (left, width, foot) = place;
     let mut sum = 0.0;
     for (key, part) in keys.iter().zip(&column.parts) {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn drawn(of: &[Column]) -> String {
-        let y = Axis { name: "ns", scale: Scale::Linear, shown: &|value| format!("{value:.0}") };
+        let y = PlotAxis { name: "ns", scale: Scale::Linear, shown: &|value| format!("{value:.0}") };
         columns("size", &y, &keys(&["media", "transfer", "never"]), of, 0.0, "")
     }
 

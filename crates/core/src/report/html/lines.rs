@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Ruler, TOP, WIDTH, level, upright};
+use super::axis::{BOTTOM, HEIGHT, LEFT, PlotAxis, RIGHT, Ruler, TOP, WIDTH, level, upright};
 use super::{colour, escape};
 
 /// Points of a line that get a dot each.
@@ -10,7 +10,7 @@ const DOTS_MAX: usize = 24;
 
 /// A line of a plot.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct PlotLine {
     pub name: String,
     pub points: Vec<Point>,
 }
@@ -23,16 +23,16 @@ pub struct Point {
     pub ends: Option<(f64, f64)>,
 }
 
-impl Line {
+impl PlotLine {
     /// A line through points without intervals; those that are unknown are left out.
-    pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>) -> Line {
+    pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>) -> PlotLine {
         let points = points.into_iter().filter_map(|(x, y)| Some(Point { x, y: y?, ends: None }));
-        Line { name: name.into(), points: points.collect() }
+        PlotLine { name: name.into(), points: points.collect() }
     }
 }
 
 /// The plot with its legend and a caption; one line needs no legend.
-pub fn lines(x: &Axis, y: &Axis, lines: &[Line], caption: &str) -> String {
+pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (room_x, room_y) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
@@ -53,7 +53,7 @@ pub fn lines(x: &Axis, y: &Axis, lines: &[Line], caption: &str) -> String {
     )
 }
 
-fn legend(lines: &[Line]) -> String {
+fn legend(lines: &[PlotLine]) -> String {
     if lines.len() < 2 {
         return String::new();
     }
@@ -61,15 +61,15 @@ fn legend(lines: &[Line]) -> String {
 }
 
 struct Plot<'a> {
-    x: &'a Axis<'a>,
-    y: &'a Axis<'a>,
+    x: &'a PlotAxis<'a>,
+    y: &'a PlotAxis<'a>,
     over: &'a Ruler,
     up: &'a Ruler,
     foot: f64,
 }
 
 impl Plot<'_> {
-    fn draw(&self, drawing: &mut String, line: &Line, stroke: &str) {
+    fn draw(&self, drawing: &mut String, line: &PlotLine, stroke: &str) {
         self.band(drawing, line, stroke);
         let places: Vec<String> = line.points.iter().map(|point| self.pair(point.x, point.y)).collect();
         let name = escape(&line.name);
@@ -87,7 +87,7 @@ impl Plot<'_> {
     }
 
     /// The area between the ends of intervals.
-    fn band(&self, drawing: &mut String, line: &Line, fill: &str) {
+    fn band(&self, drawing: &mut String, line: &PlotLine, fill: &str) {
         let ends = || line.points.iter().filter_map(|point| Some((point.x, point.ends?)));
         let upper = ends().map(|(x, (_, high))| self.pair(x, high));
         let lower: Vec<String> = ends().map(|(x, (low, _))| self.pair(x, low)).collect();
@@ -112,8 +112,8 @@ mod tests {
     use super::*;
     use crate::report::html::axis::Scale;
 
-    fn axis(name: &'static str, scale: Scale) -> Axis<'static> {
-        Axis { name, scale, shown: &|value| format!("{value}") }
+    fn axis(name: &'static str, scale: Scale) -> PlotAxis<'static> {
+        PlotAxis { name, scale, shown: &|value| format!("{value}") }
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         let drawn = lines(
             &axis("lanes", Scale::Logarithmic),
             &axis("%", Scale::Linear),
-            &[Line { name: "<a>".into(), points }],
+            &[PlotLine { name: "<a>".into(), points }],
             "caption",
         );
         assert!(drawn.contains("points=\"70.0,226.0 422.0,24.0\"><title>&lt;a&gt;"), "{drawn}");
@@ -136,9 +136,10 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_point() {
-        let line = Line::through("a", [(1.0, None), (2.0, Some(3.0))]);
+        let line = PlotLine::through("a", [(1.0, None), (2.0, Some(3.0))]);
         assert_eq!((line.points.len(), line.points[0].x), (1, 2.0));
-        let drawn = lines(&axis("x", Scale::Linear), &axis("y", Scale::Linear), &[line, Line::through("b", [])], "");
+        let drawn =
+            lines(&axis("x", Scale::Linear), &axis("y", Scale::Linear), &[line, PlotLine::through("b", [])], "");
         assert!(drawn.contains("class=\"keys\"") && !drawn.contains("NaN"));
     }
 }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::{summary, units};
-use super::axis::{Axis, Scale};
+use super::axis::{PlotAxis, Scale};
 use super::bar::{BarSegment, stacked_bar};
-use super::lines::{Line, lines};
+use super::lines::{PlotLine, lines};
 use super::page::side_by_side;
 use super::{colour, document, escape, packets, plot, section, table};
 use crate::engine::timeline::Window;
@@ -66,15 +66,15 @@ fn in_time(windows: &[Window]) -> String {
         windows.iter().map(point).collect::<Vec<_>>()
     };
     let seconds = |value: f64| units::quantity(value, "s");
-    let x = Axis { name: "simulated time", scale: Scale::Linear, shown: &seconds };
-    let rate = [Line::through("requests a second", over(&Window::iops))];
+    let x = PlotAxis { name: "simulated time", scale: Scale::Linear, shown: &seconds };
+    let rate = [PlotLine::through("requests a second", over(&Window::iops))];
     let latency = [
-        Line::through("mean", over(&|window| window.latency.mean_ns() / 1e9)),
-        Line::through("99 %", over(&|window| window.latency.percentile(99.0).as_s())),
+        PlotLine::through("mean", over(&|window| window.latency.mean_ns() / 1e9)),
+        PlotLine::through("99 %", over(&|window| window.latency.percentile(99.0).as_s())),
     ];
     let plots = [
-        lines(&x, &Axis { name: "requests a second", scale: Scale::Linear, shown: &units::count }, &rate, ""),
-        lines(&x, &Axis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latency, ""),
+        lines(&x, &PlotAxis { name: "requests a second", scale: Scale::Linear, shown: &units::count }, &rate, ""),
+        lines(&x, &PlotAxis { name: "latency", scale: Scale::Linear, shown: &seconds }, &latency, ""),
     ];
     section("In time", &side_by_side(&plots))
 }

@@ -11,7 +11,7 @@ pub const EXAMPLES: &str = include_str!("../../../../../examples/example.costs.t
 
 /// Prices of the parts of a drive.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Costs {
+pub struct PriceList {
     /// Unit of prices, such as `USD`.
     pub unit: String,
     base: f64,
@@ -23,17 +23,17 @@ pub struct Costs {
     value: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-impl Costs {
+impl PriceList {
     /// Reads prices.
     ///
     /// # Errors
     /// Everything that is no price.
-    pub fn parse(file: &str, text: &str) -> Result<Costs, Problems> {
+    pub fn parse(file: &str, text: &str) -> Result<PriceList, Problems> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
             Problem::new(file, line, error.message().to_string(), "TOML")
         })?;
-        let mut costs = Costs::default();
+        let mut costs = PriceList::default();
         let mut problems = Problems::default();
         for (key, value) in &table {
             let read = match (key.as_str(), value) {
@@ -56,8 +56,8 @@ impl Costs {
     }
 
     /// One for each unit of one key: the least of that is the cheapest.
-    pub fn of_key(key: &str) -> Costs {
-        Costs { unit: key.into(), each: [(key.into(), 1.0)].into(), ..Costs::default() }
+    pub fn of_key(key: &str) -> PriceList {
+        PriceList { unit: key.into(), each: [(key.into(), 1.0)].into(), ..PriceList::default() }
     }
 
     /// Returns the cost of a drive.
@@ -175,18 +175,18 @@ mod tests {
 
     #[test]
     fn a_drive_costs_what_its_parts_cost() {
-        let costs = Costs::parse("c", PRICES).expect("right");
+        let costs = PriceList::parse("c", PRICES).expect("right");
         // Four lanes of generation 2, 640 MiB.
         assert_eq!(costs.of("c", &Drive::shipped("nvme").expect("shipped")), Ok(10.0 + 8.0 + 2.5 + 1.0));
         let bare = PRICES.replace('"', "").replace("EUR", "\"EUR\"");
-        assert_eq!(Costs::parse("c", &bare), Ok(costs));
-        assert_eq!(Costs::of_key("link.lanes").of("c", &Drive::shipped("nvme").expect("shipped")), Ok(4.0));
+        assert_eq!(PriceList::parse("c", &bare), Ok(costs));
+        assert_eq!(PriceList::of_key("link.lanes").of("c", &Drive::shipped("nvme").expect("shipped")), Ok(4.0));
     }
 
     #[test]
     fn what_has_no_price_and_prices_of_nothing_are_told() {
         let told = |text: &str| {
-            let costs = Costs::parse("c", text).expect("prices");
+            let costs = PriceList::parse("c", text).expect("prices");
             costs.of("c", &Drive::shipped("nvme").expect("shipped")).expect_err("wrong").to_string()
         };
         assert!(told("[gib]\ndram = 8\n").contains("no price for a GiB of pcm"));
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_no_price_is_told_with_its_line() {
-        let told = |text: &str| Costs::parse("c", text).expect_err("wrong").to_string();
+        let told = |text: &str| PriceList::parse("c", text).expect_err("wrong").to_string();
         assert!(told("unit = \"EUR\"\nbase = -1\n").starts_with("c:2: `base`"));
         assert!(told("[each]\n\"link.lanes\" = \"two\"\n").starts_with("c:1: `each`"));
         assert!(told("x = 1\n").starts_with("c:1: `x`"));
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_example_prices_every_shipped_drive() {
-        let costs = Costs::parse("examples", EXAMPLES).expect("right");
+        let costs = PriceList::parse("examples", EXAMPLES).expect("right");
         for name in crate::drive_file::shipped::names() {
             costs
                 .of("examples", &Drive::shipped(name).expect("shipped"))

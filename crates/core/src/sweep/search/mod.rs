@@ -9,10 +9,10 @@
 mod costs;
 mod target;
 
-pub use costs::{Costs, EXAMPLES};
+pub use costs::{EXAMPLES, PriceList};
 pub use target::{Bound, Target};
 
-use super::axis::{Swept, Target as Key};
+use super::axis::{AxisTarget as Key, Swept};
 use super::{Figures, Plan};
 use crate::config::document::Value;
 use std::cmp::Ordering;
@@ -52,7 +52,7 @@ enum Speed {
 
 /// State of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum CandidateState {
     Open,
     Met,
     Missed,
@@ -66,7 +66,7 @@ pub enum State {
 #[derive(Debug)]
 pub struct Search {
     /// The cheapest first.
-    candidates: Vec<(Candidate, State)>,
+    candidates: Vec<(Candidate, CandidateState)>,
 }
 
 impl Candidate {
@@ -102,15 +102,20 @@ fn speed(swept: &Swept, place: usize) -> Speed {
 impl Search {
     /// A search among these.
     pub fn new(candidates: impl IntoIterator<Item = Candidate>) -> Search {
-        let mut candidates: Vec<_> = candidates.into_iter().map(|candidate| (candidate, State::Open)).collect();
+        let mut candidates: Vec<_> =
+            candidates.into_iter().map(|candidate| (candidate, CandidateState::Open)).collect();
         candidates.sort_by(|(a, _), (b, _)| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)));
         Search { candidates }
     }
 
     /// The points to run next; none once the answer is known.
     pub fn wave(&self) -> Vec<usize> {
-        let mut open: Vec<&Candidate> =
-            self.candidates.iter().filter(|(_, state)| *state == State::Open).map(|(candidate, _)| candidate).collect();
+        let mut open: Vec<&Candidate> = self
+            .candidates
+            .iter()
+            .filter(|(_, state)| *state == CandidateState::Open)
+            .map(|(candidate, _)| candidate)
+            .collect();
         let mut wave = Vec::new();
         while wave.len() < WAVE {
             let Some(chosen) = choose(&open) else { break };
@@ -130,29 +135,30 @@ impl Search {
     fn settle(&mut self, point: usize, is_met: bool, is_clear: bool) {
         let Some(place) = self.candidates.iter().position(|(candidate, _)| candidate.point == point) else { return };
         let told = self.candidates[place].0.clone();
-        self.candidates[place].1 = if is_met { State::Met } else { State::Missed };
-        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == State::Open) {
+        self.candidates[place].1 = if is_met { CandidateState::Met } else { CandidateState::Missed };
+        for (other, state) in self.candidates.iter_mut().filter(|(_, state)| *state == CandidateState::Open) {
             *state = match () {
-                () if is_met && !is_before(other, &told) => State::Dearer,
-                () if !is_met && is_clear && other.is_nowhere_faster(&told) => State::Slower,
-                () => State::Open,
+                () if is_met && !is_before(other, &told) => CandidateState::Dearer,
+                () if !is_met && is_clear && other.is_nowhere_faster(&told) => CandidateState::Slower,
+                () => CandidateState::Open,
             };
         }
     }
 
     /// The cheapest that has met the target.
     pub fn best(&self) -> Option<&Candidate> {
-        self.candidates.iter().find(|(_, state)| *state == State::Met).map(|(candidate, _)| candidate)
+        self.candidates.iter().find(|(_, state)| *state == CandidateState::Met).map(|(candidate, _)| candidate)
     }
 
     /// Returns the number of candidates in a state.
-    pub fn count(&self, state: State) -> usize {
+    pub fn count(&self, state: CandidateState) -> usize {
         self.candidates.iter().filter(|(_, other)| *other == state).count()
     }
 
     /// Returns the candidates that have run, the cheapest first.
-    pub fn ran(&self) -> impl Iterator<Item = (&Candidate, State)> {
-        let ran = self.candidates.iter().filter(|(_, state)| matches!(state, State::Met | State::Missed));
+    pub fn ran(&self) -> impl Iterator<Item = (&Candidate, CandidateState)> {
+        let ran =
+            self.candidates.iter().filter(|(_, state)| matches!(state, CandidateState::Met | CandidateState::Missed));
         ran.map(|(candidate, state)| (candidate, *state))
     }
 }

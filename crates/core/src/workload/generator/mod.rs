@@ -305,7 +305,7 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(job: &Job, requests: &trace::Requests) -> Replay {
+    fn new(job: &Job, requests: &trace::TraceRequests) -> Replay {
         let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
         Replay { requests: requests.iter(), has_times, percent: job.replay_percent, drive: 0 }
     }

@@ -201,7 +201,7 @@ fn the_ramp_comes_on_top_of_all_limits() {
     assert_eq!(take(&Job { runtime: Some(Span::from_us(4)), ..ramped }, 0, 1, 100).len(), 5 + 4);
 }
 
-fn trace(arrivals_us: &[u64]) -> Option<trace::Requests> {
+fn trace(arrivals_us: &[u64]) -> Option<trace::TraceRequests> {
     let entry = |(k, &us): (usize, &u64)| TraceIo {
         at: Time::ZERO + Span::from_us(us),
         io: Io { op: Op::Write, offset: 512 * k as u64, bytes: 512 },

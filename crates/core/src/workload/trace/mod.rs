@@ -36,7 +36,7 @@ pub use file::{File, Pieces};
 pub use format::Format;
 pub use info::{BLOCK_BYTES, Footprint, Info, QueueDepth, info};
 pub use iolog::to_iolog;
-pub use requests::{Iter, Requests};
+pub use requests::{Iter, TraceRequests};
 pub use scan::{NamedTrace, Selection};
 pub use summary::Summary;
 pub use trace_io::TraceIo;
@@ -50,7 +50,7 @@ pub struct Trace {
     /// The device whose requests these are, as the trace names it.
     pub device: String,
     /// Never empty.
-    pub requests: Requests,
+    pub requests: TraceRequests,
     /// Records that are no reads or writes of data, by kind, with their number.
     pub left_out: Vec<(&'static str, u64)>,
 }

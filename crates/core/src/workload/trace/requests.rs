@@ -24,7 +24,7 @@ pub(super) enum ArrivalStep {
 
 /// The requests of a trace in order of arrival, the first at zero. Copies share what there is of them.
 #[derive(Clone)]
-pub struct Requests(Arc<SharedRequests>);
+pub struct TraceRequests(Arc<SharedRequests>);
 
 struct SharedRequests {
     summary: Summary,
@@ -52,16 +52,20 @@ pub(super) struct TraceFiles {
     pub held_back: usize,
 }
 
-impl Serialize for Requests {
+impl Serialize for TraceRequests {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl Requests {
+impl TraceRequests {
     /// Requests that are read from files each time.
-    pub(super) fn of_files(summary: Summary, files: TraceFiles) -> Requests {
-        Requests(Arc::new(SharedRequests { summary, source: RequestStorage::Files(files), failure: OnceLock::new() }))
+    pub(super) fn of_files(summary: Summary, files: TraceFiles) -> TraceRequests {
+        TraceRequests(Arc::new(SharedRequests {
+            summary,
+            source: RequestStorage::Files(files),
+            failure: OnceLock::new(),
+        }))
     }
 
     /// Summary of the requests.
@@ -91,30 +95,34 @@ impl Requests {
     }
 }
 
-impl FromIterator<TraceIo> for Requests {
-    fn from_iter<T: IntoIterator<Item = TraceIo>>(ios: T) -> Requests {
+impl FromIterator<TraceIo> for TraceRequests {
+    fn from_iter<T: IntoIterator<Item = TraceIo>>(ios: T) -> TraceRequests {
         let ios: Vec<TraceIo> = ios.into_iter().collect();
         let mut summary = Summary::default();
         ios.iter().for_each(|entry| summary.add(entry.io));
         summary.settle();
         summary.ends_at = ios.last().map_or(Time::ZERO, |last| last.at);
-        Requests(Arc::new(SharedRequests { summary, source: RequestStorage::AtHand(ios), failure: OnceLock::new() }))
+        TraceRequests(Arc::new(SharedRequests {
+            summary,
+            source: RequestStorage::AtHand(ios),
+            failure: OnceLock::new(),
+        }))
     }
 }
 
-impl PartialEq for Requests {
-    fn eq(&self, other: &Requests) -> bool {
+impl PartialEq for TraceRequests {
+    fn eq(&self, other: &TraceRequests) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.summary() == other.summary() && self.iter().eq(other.iter())
     }
 }
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for TraceRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Requests").field(&self.0.summary).finish()
     }
 }
 
-impl IntoIterator for &Requests {
+impl IntoIterator for &TraceRequests {
     type Item = TraceIo;
     type IntoIter = Iter;
     fn into_iter(self) -> Iter {
@@ -125,7 +133,7 @@ impl IntoIterator for &Requests {
 /// Iterator over the requests of a trace. It ends early if a file cannot be read again; [`Requests::failure`] then has
 /// the problem.
 pub struct Iter {
-    requests: Requests,
+    requests: TraceRequests,
     /// Requests that have been given.
     position: u64,
     reading: Option<Box<Reading>>,

@@ -5,7 +5,7 @@ use super::events::{TraceEvent, TraceRequest, TraceStep};
 use super::file::File;
 use super::format::Format;
 use super::merged::{Disorder, Merged};
-use super::requests::{ArrivalStep, Requests, TraceFiles};
+use super::requests::{ArrivalStep, TraceFiles, TraceRequests};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
 use crate::problem::{Problem, Problems};
@@ -251,7 +251,7 @@ impl ScanSums {
         if shown.is_empty() { String::from("none: it has no reads or writes") } else { shown.join(", ") + &more }
     }
 
-    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: ArrivalStep) -> Requests {
+    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: ArrivalStep) -> TraceRequests {
         let (first, unit_ps) = (self.first, format.unit().as_ps());
         let arrival = |at: u64| Time::from_ps((at - first) * unit_ps);
         if let Some(mut kept) = self.kept {
@@ -262,6 +262,6 @@ impl ScanSums {
         self.summary.ends_at = arrival(self.last);
         let held_back = self.disorder.held_back().unwrap_or(0);
         let (files, device) = (files.to_vec(), device.into());
-        Requests::of_files(self.summary, TraceFiles { files, format, device, chosen, first, unit_ps, held_back })
+        TraceRequests::of_files(self.summary, TraceFiles { files, format, device, chosen, first, unit_ps, held_back })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::connection::{Connection, OpenConnection};
+use super::connection::{NbdConnection, OpenConnection};
 use super::export::Export;
 use super::session::Session;
 use super::socket::{Listener, Stream};
@@ -49,7 +49,7 @@ pub(super) fn accept<'a>(
     device: &Device,
     served: &'a [ExportSocket],
     open: &'a AtomicUsize,
-    mut connect: impl FnMut(Connection<'a>),
+    mut connect: impl FnMut(NbdConnection<'a>),
 ) -> io::Result<()> {
     let _stop = device.stop.at_the_end();
     let mut number = 0;
@@ -59,7 +59,7 @@ pub(super) fn accept<'a>(
         sleep(&mut polled, None)?;
         for one in served {
             let Some(accepted) = one.accept(open.load(Ordering::Relaxed)) else { continue };
-            connect(Connection::new(number, accepted, &one.export, OpenConnection::new(open)));
+            connect(NbdConnection::new(number, accepted, &one.export, OpenConnection::new(open)));
             number += 1;
         }
     }

@@ -107,7 +107,7 @@ impl Drop for OpenConnection<'_> {
 
 /// Connection to an export.
 #[derive(Debug)]
-pub(super) struct Connection<'a> {
+pub(super) struct NbdConnection<'a> {
     /// Number among all connections of the server, from 0.
     pub number: u64,
     pub stream: Stream,
@@ -123,15 +123,15 @@ pub(super) struct Connection<'a> {
     _open: OpenConnection<'a>,
 }
 
-impl<'a> Connection<'a> {
+impl<'a> NbdConnection<'a> {
     /// Makes the connection of a client that has just connected.
     pub(super) fn new(
         number: u64,
         (stream, session): (Stream, Session),
         export: &'a Export,
         open: OpenConnection<'a>,
-    ) -> Connection<'a> {
-        Connection {
+    ) -> NbdConnection<'a> {
+        NbdConnection {
             number,
             stream,
             session,
@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-impl Endpoint<ConnectionRequest> for Connection<'_> {
+impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
     fn fetch(&mut self, _: u32, _: &Store) -> Fetch<ConnectionRequest> {
         Fetch::Nothing
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::accept::{ExportSocket, accept};
-use super::connection::{Connection, ConnectionRequest, HANDSHAKE_MAX};
+use super::connection::{ConnectionRequest, HANDSHAKE_MAX, NbdConnection};
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
@@ -61,7 +61,7 @@ pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io:
 
 /// Thread of one connection.
 struct ConnectionThread<'a> {
-    connection: Connection<'a>,
+    connection: NbdConnection<'a>,
     /// Instant from which the thread may spin for requests instead of sleeping.
     may_spin_at: Instant,
 }
@@ -143,7 +143,7 @@ impl ConnectionThread<'_> {
 
     /// Sleeps until the socket is ready; returns false if the client has taken too long to choose its export.
     fn wait_for(&self, flags: PollFlags, device: &Device) -> io::Result<bool> {
-        let Connection { stream, session, since, .. } = &self.connection;
+        let NbdConnection { stream, session, since, .. } = &self.connection;
         let mut polled = [PollFd::from_borrowed_fd(stream.as_fd(), flags), readable(device.stop.as_fd())];
         let left = session.is_shaking_hands().then(|| HANDSHAKE_MAX.saturating_sub(since.elapsed()));
         sleep(&mut polled, left)?;

@@ -10,7 +10,7 @@ use phaselink_core::ledger::Outcome;
 use rustix::event::PollFd;
 
 use super::accept::{ExportSocket, accept};
-use super::connection::{Connection, ConnectionRequest};
+use super::connection::{ConnectionRequest, NbdConnection};
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::poll_group::{FrontEnd, QueueHandover, owner, run_all, sleep};
 use crate::front::service::Service;
@@ -18,14 +18,14 @@ use crate::front::service::Service;
 /// Connections that one device thread owns.
 struct ConnectionGroup<'g, 'c> {
     /// Connections by number. No number is used again, so that a request whose client has gone finds nobody.
-    connections: BTreeMap<u64, Connection<'c>>,
-    handover: &'g QueueHandover<'c, Connection<'c>>,
+    connections: BTreeMap<u64, NbdConnection<'c>>,
+    handover: &'g QueueHandover<'c, NbdConnection<'c>>,
 }
 
 impl ConnectionGroup<'_, '_> {
     /// Reads what a client has sent, begins its requests, and sends its replies.
     fn on_ready(&mut self, life: &mut Lifecycle<'_, ConnectionRequest>, number: u64) {
-        let is_open = self.connections.get_mut(&number).is_some_and(Connection::receive);
+        let is_open = self.connections.get_mut(&number).is_some_and(NbdConnection::receive);
         self.begin_requests(life, number, is_open);
     }
 
@@ -78,7 +78,7 @@ impl FrontEnd for ConnectionGroup<'_, '_> {
         if self.connections.is_empty() {
             return false;
         }
-        let mut polled: Vec<PollFd<'_>> = self.connections.values().map(Connection::polled).collect();
+        let mut polled: Vec<PollFd<'_>> = self.connections.values().map(NbdConnection::polled).collect();
         // A system that cannot say which sockets are ready says so to the sleep, too.
         let _ = sleep(&mut polled, Some(Duration::ZERO));
         let ready = polled.iter().zip(self.connections.keys()).filter(|(fd, _)| !fd.revents().is_empty());
@@ -88,7 +88,7 @@ impl FrontEnd for ConnectionGroup<'_, '_> {
     }
 
     fn prepare_sleep(&mut self, _: &mut Duration) -> Option<Vec<PollFd<'_>>> {
-        (!self.handover.has_any()).then(|| self.connections.values().map(Connection::polled).collect())
+        (!self.handover.has_any()).then(|| self.connections.values().map(NbdConnection::polled).collect())
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) fn serve(service: &Service<'_>, served: &[ExportSocket]) -> io::Resul
     let device = service.device;
     let groups = service.groups(service.device_threads);
     let (open, number) = (AtomicUsize::new(0), groups.len());
-    let handovers: Vec<QueueHandover<'_, Connection<'_>>> =
+    let handovers: Vec<QueueHandover<'_, NbdConnection<'_>>> =
         groups.iter().map(|group| QueueHandover::new(group.wakeup)).collect();
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();

@@ -13,14 +13,14 @@ use crate::table::Table;
 
 /// DMA engine of one request queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Dma {
+pub(super) struct DataMover {
     /// Pieces in the order in which the scoreboard took them.
     line: VecDeque<(u32, DataDirection)>,
     under_way: u32,
     last_direction: Option<DataDirection>,
 }
 
-impl Dma {
+impl DataMover {
     /// Adds a piece that the scoreboard has taken.
     pub(super) fn line_up(&mut self, piece: u32, direction: DataDirection) {
         self.line.push_back((piece, direction));

@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload, Token};
-use dma::Dma;
+use dma::DataMover;
 use queues::Queues;
 use status::Status;
 
@@ -82,7 +82,7 @@ pub struct Controller {
     queues: Queues,
     pieces: Table<Piece>,
     /// DMA engines, one for each request queue.
-    dma: [Dma; 2],
+    dma: [DataMover; 2],
     reads: Reads,
     ring: Bus,
     ring_rate: BusRate,
@@ -112,7 +112,7 @@ impl Controller {
             active: vec![None; moneta.tags.into()],
             queues: Queues::new(moneta),
             pieces: Table::default(),
-            dma: [Dma::default(), Dma::default()],
+            dma: [DataMover::default(), DataMover::default()],
             reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
             ring: Bus::default(),
             ring_rate: BusRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),

@@ -11,7 +11,7 @@ use crate::time::Time;
 
 /// Contents of the cache for one page.
 #[derive(Clone, Debug)]
-struct Page {
+struct CachedPage {
     /// Cached bytes of the page, and the time at which they are available.
     range: Range<u32>,
     ready_at: Time,
@@ -29,7 +29,7 @@ pub(super) struct Cache {
     capacity: u32,
     /// Number of pages of writes that have been admitted and are not in the cells yet.
     reserved: u32,
-    pages: BTreeMap<u64, Page>,
+    pages: BTreeMap<u64, CachedPage>,
     /// Pages that are in the cells, the oldest first; some may have been written again since.
     stored: VecDeque<u64>,
 }
@@ -65,7 +65,7 @@ impl Cache {
         if !self.is_on() {
             return true;
         }
-        let entry = self.pages.entry(page).or_insert_with(|| Page::new(range.clone(), now));
+        let entry = self.pages.entry(page).or_insert_with(|| CachedPage::new(range.clone(), now));
         if may_replace && entry.queued.as_ref().is_some_and(|queued| covers(queued, &range)) {
             self.reserved -= 1;
             return false;
@@ -98,7 +98,7 @@ impl Cache {
 
     /// Adds a page that is being read ahead.
     pub(super) fn prefetch(&mut self, page: u64, ready_at: Time) {
-        self.pages.insert(page, Page::new(0..PAGE_BYTES, ready_at));
+        self.pages.insert(page, CachedPage::new(0..PAGE_BYTES, ready_at));
         self.list(page);
     }
 
@@ -135,9 +135,9 @@ impl Cache {
     }
 }
 
-impl Page {
-    fn new(range: Range<u32>, ready_at: Time) -> Page {
-        Page { range, ready_at, writes: 0, queued: None, listed: false }
+impl CachedPage {
+    fn new(range: Range<u32>, ready_at: Time) -> CachedPage {
+        CachedPage { range, ready_at, writes: 0, queued: None, listed: false }
     }
 }
 

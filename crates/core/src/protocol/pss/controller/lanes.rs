@@ -12,7 +12,7 @@ use crate::config;
 
 /// Write of a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct LaneJob {
     pub page: u64,
     /// First byte on the device, and length.
     pub offset: u64,
@@ -24,8 +24,8 @@ pub struct Job {
 /// Banks of one page, with the writes that wait for them.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    programming: Option<Job>,
-    queue: VecDeque<Job>,
+    programming: Option<LaneJob>,
+    queue: VecDeque<LaneJob>,
 }
 
 /// Lanes of all pages.
@@ -53,7 +53,7 @@ impl Lanes {
     }
 
     /// Queues a write; returns its lane if that is idle.
-    pub fn push(&mut self, job: Job) -> Option<u32> {
+    pub fn push(&mut self, job: LaneJob) -> Option<u32> {
         let number = self.of(job.page);
         let lane = &mut self.lanes[number as usize];
         lane.queue.push_back(job);
@@ -61,14 +61,14 @@ impl Lanes {
     }
 
     /// Starts the next write of a lane.
-    pub fn start(&mut self, lane: u32) -> Option<Job> {
+    pub fn start(&mut self, lane: u32) -> Option<LaneJob> {
         let lane = &mut self.lanes[lane as usize];
         lane.programming = lane.queue.pop_front();
         lane.programming
     }
 
     /// Removes and returns the write that a lane has finished.
-    pub fn end(&mut self, lane: u32) -> Option<Job> {
+    pub fn end(&mut self, lane: u32) -> Option<LaneJob> {
         self.lanes[lane as usize].programming.take()
     }
 }
@@ -99,7 +99,7 @@ mod tests {
             stripe_bytes: 512,
             ..config::Media::default()
         });
-        let job = |page| Job { page, offset: page * 4096, bytes: 4096, command: None };
+        let job = |page| LaneJob { page, offset: page * 4096, bytes: 4096, command: None };
         assert_eq!(lanes.push(job(2)), Some(0));
         assert_eq!(lanes.start(0), Some(job(2)));
         assert_eq!((lanes.push(job(4)), lanes.push(job(3))), (None, Some(1)));

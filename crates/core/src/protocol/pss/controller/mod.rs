@@ -16,7 +16,8 @@ use std::ops::Range;
 
 use super::Role;
 use super::spec::{
-    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER,
+    Area, CompletionRecord, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, SECTOR_BYTES, Status,
+    TAIL_REGISTER,
 };
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
@@ -29,7 +30,7 @@ use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
 use cache::Cache;
 use firmware::Firmware;
-use lanes::{Job, Lanes};
+use lanes::{LaneJob, Lanes};
 
 /// Timers of the controller.
 mod timer {
@@ -387,7 +388,7 @@ impl Controller {
             self.counts.absorbed_pages += 1;
             return;
         }
-        if let Some(lane) = self.lanes.push(Job { page, offset, bytes, command }) {
+        if let Some(lane) = self.lanes.push(LaneJob { page, offset, bytes, command }) {
             self.program(now, lane, ports);
         }
     }
@@ -431,7 +432,7 @@ impl Controller {
         self.records = self.records.wrapping_add(1);
         self.counts.commands += 1;
         self.counts.interrupts += 1;
-        let record = Record { sequence: self.records, id: command.descriptor.id, status };
+        let record = CompletionRecord { sequence: self.records, id: command.descriptor.id, status };
         let token = Role::RECORD.token(id);
         ports.link.write(Direction::Up, address, &record.encode(), token, ports.shared);
         ports.link.interrupt(Role::INTERRUPT.token(0), ports.shared);
