@@ -16,7 +16,7 @@ impl Driver {
     pub(super) fn mark(&mut self, number: usize, slot: u16, ports: &mut HostPorts) -> u64 {
         let read = *self.queues[number].reads.get_mut(usize::from(slot));
         ports.prepare_buffer(read.request);
-        let tag = Tag { value: self.choose_tag(number, &read, &ports.memory), width: self.width() };
+        let tag = Tag { value: self.choose_tag(number, &read, ports.memory), width: self.width() };
         self.queues[number].reads.get_mut(usize::from(slot)).tag = tag.value;
         let request = &ports.shared.requests[read.request];
         for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
@@ -52,7 +52,7 @@ impl Driver {
         let request = &ports.shared.requests[read.request];
         let tag = Tag { value: read.tag, width };
         let buffer = (request.buffer, request.io.bytes as usize);
-        let first = first_incomplete(&ports.memory, buffer, self.chunk_bytes as usize, tag);
+        let first = first_incomplete(ports.memory, buffer, self.chunk_bytes as usize, tag);
         let all_here = read.settled == total;
         match first {
             None => {
