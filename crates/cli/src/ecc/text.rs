@@ -34,7 +34,7 @@ pub(super) fn text(arguments: &Arguments, findings: &EccFindings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
         "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
-         {}\nBits wrong independently. SampledRates: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
+         {}\nBits wrong independently. Sampled: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
          upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
          UBER: uncorrectable sectors for each bit read.\n\n\
          {}\n{} sectors of random bytes a row, compared with the truth.\n\n\
