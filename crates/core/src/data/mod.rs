@@ -38,13 +38,13 @@ pub struct Data {
     keeps_acknowledged: bool,
     /// Bytes on their way from one memory to the other.
     moving: Vec<u8>,
-    /// Number of reads that returned what they may; parts of a large request count by themselves.
+    /// Number of reads that returned allowed data; parts of a large request count by themselves.
     pub verified_reads: u64,
-    /// Number of reads that returned what they may not.
+    /// Number of reads that returned wrong data.
     pub data_errors: u64,
     problems: Vec<String>,
     first_wrong: Option<u64>,
-    /// Numbers of requests that are going to fail.
+    /// Numbers of the requests that are expected to fail.
     doubted: BTreeSet<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a machine does that has several devices, or switches: the device that an event is of, and requests for each.
+//! Machines with several devices or switches: gives each event and each request to its device.
 //!
 //! A device is asked for by its number. The scheduler says which device the event that it gives is of, and is told which device
 //! asks for events when the host calls one. Interrupt vectors of one device follow those of the device before.

@@ -152,7 +152,7 @@ impl FitTask {
 /// Makes the fit; `each` runs the simulations.
 ///
 /// # Errors
-/// What keeps the drive from running at the start values, or near the fitted ones.
+/// Problems that keep the drive from running at the start values, or near the fitted ones.
 pub fn fit(question: &FitTask, each: SimulateEach) -> Result<Fit, Problems> {
     let search = FitSearch::new(question, each);
     let solution = search.solution()?;

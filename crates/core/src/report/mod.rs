@@ -1,5 +1,5 @@
 //! Formats an [`Outcome`](crate::ledger::Outcome) or a [`Trace`](crate::ledger::Trace) for people and programs: tables,
-//! [`Trace`](crate::ledger::Trace): tables, fio's JSON, ladders, timelines, pages with plots.
+//! fio's JSON, ladders, timelines, pages with plots.
 
 pub mod csv;
 mod fio;

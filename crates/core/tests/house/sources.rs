@@ -68,7 +68,7 @@ pub(crate) fn all_crates() -> Vec<Source> {
     CRATES.iter().flat_map(of_crate).collect()
 }
 
-/// What is compiled into a product: sources below a folder without tests and comments.
+/// Sources below a folder that are compiled into a product, without tests and comments.
 pub(crate) fn product(folder: &str) -> Vec<Source> {
     let sources = all(folder);
     let tests: Vec<String> = sources.iter().flat_map(test_modules).collect();

@@ -1,4 +1,4 @@
-//! Who may be at the bytes of a file: many who copy, or one who gives space back.
+//! Locks on the bytes of a file: many threads copy, or one gives space back to the file system.
 //!
 //! Copying is what every request does, from any thread; so each thread has a lock, and a line, of its own to take for that,
 //! and whoever gives space back takes them all.

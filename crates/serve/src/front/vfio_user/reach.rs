@@ -1,4 +1,4 @@
-//! What of a client whoever serves its queues reaches: memory, doorbells, interrupts.
+//! Access of a device thread to a client: memory, doorbells, interrupts.
 //!
 //! The thread that has the socket reaches all of it, since it can ask the client. The others have the memory that is mapped:
 //! what is not, and what takes the socket, they leave to that thread.

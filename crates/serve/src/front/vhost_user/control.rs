@@ -1,4 +1,4 @@
-//! What a client says over its socket: its memory, its rings, and what it and the device agree on.
+//! Messages of a client over its socket: memory, virtqueues and negotiated features.
 //!
 //! Each socket has a thread for that, and one client at a time. The device thread has the same rings, behind a lock that is
 //! contended only while a message is obeyed.
