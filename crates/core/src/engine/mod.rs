@@ -599,8 +599,10 @@ impl Engine {
         if root_complex.on_settle(id, count, link, &mut self.memory) {
             link.bursts.vacate(id);
         }
-        let goes_to_memory = settled.packet.user_data && settled.packet.kind != Kind::Completion;
-        if let Some(data) = data.as_mut().filter(|_| goes_to_memory) {
+        if let Some(data) = data.as_mut()
+            && settled.packet.user_data
+            && settled.packet.kind != Kind::Completion
+        {
             data.to_host(&settled.packet, first, count, &mut self.memory);
         }
         if self.faults.is_some() {

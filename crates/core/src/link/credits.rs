@@ -257,7 +257,6 @@ impl Credits {
     /// If fewer credits are free.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
-        assert!(self.are_free(packets, data_each), "a sender takes more credits than are free");
         let CreditReturns { accept, round_trip, in_turn } = self.returns;
         let every = each.max(accept);
         let first_at = (started + each + accept + round_trip).max(self.next_turn);
@@ -266,8 +265,8 @@ impl Credits {
             self.next_turn = last_at + accept;
         }
         self.returning.push(ReturnRun { first_at, last_at, every, packets, data_each });
-        self.headers_free -= packets;
-        self.data_free -= packets * data_each;
+        let taken = self.headers_free.checked_sub(packets).zip(self.data_free.checked_sub(packets * data_each));
+        (self.headers_free, self.data_free) = taken.expect("a sender takes no more credits than are free");
     }
 
     /// Takes credits that [`sendable`](Self::sendable) has counted on although some of them are still returning: their

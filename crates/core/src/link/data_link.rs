@@ -291,6 +291,7 @@ impl DataLink {
     }
 
     /// Handles the timer of a wire: serves its queues if the wire is free.
+    #[inline(always)]
     pub fn on_wire(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         if !self.wires[wire].timer_counts(now) {
             return;
@@ -303,7 +304,7 @@ impl DataLink {
 
     /// Handles the event of an arrival. Returns the packets that have arrived; `None` if the burst was cut and arrives
     /// later.
-    #[inline]
+    #[inline(always)]
     pub fn on_arrival(
         &mut self,
         now: Time,
