@@ -32,9 +32,11 @@ macro_rules! drive_of {
     ) => {
         /// Protocol between host and device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "each protocol is described in its folder")]
         pub enum Interface {
-            $($Protocol,)+
+            $(
+                #[doc = concat!("Protocol that a drive file selects with `interface = \"", $name, "\"`.")]
+                $Protocol,
+            )+
         }
 
         names! { Interface { $($name => $Protocol,)+ } }

@@ -18,14 +18,17 @@ const FOLLOWING: u64 = 64;
 /// The requests, and which of them are wanted.
 #[derive(Clone, Debug)]
 pub struct RequestStream<'a> {
-    /// Kind of work, size and depth, in fio's spelling.
+    /// Access pattern of the requests, in fio's spelling: `randread`.
     pub rw: &'a str,
+    /// Size of a request, in fio's spelling: `4k`.
     pub bs: &'a str,
+    /// Number of requests in flight, in fio's spelling.
     pub iodepth: &'a str,
     /// Requests before the first that is wanted.
     pub skip: u64,
     /// Requests that are wanted; at least one.
     pub requests: u64,
+    /// Seed of the simulation's random numbers.
     pub seed: u64,
 }
 

@@ -14,8 +14,11 @@ const CELLS_MAX: usize = 10_000;
 /// Sizes as they are asked for, in fio's spelling; an empty list stands for the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
+    /// Request sizes (fio `bs`): `4k`.
     pub bs: Vec<String>,
+    /// Numbers of requests that each thread keeps in flight (fio `iodepth`).
     pub iodepth: Vec<String>,
+    /// Numbers of threads of a job (fio `numjobs`).
     pub numjobs: Vec<String>,
     /// Requests of each line, over all its threads, where nothing else ends its job.
     pub ios: Option<u64>,

@@ -8,7 +8,9 @@ use crate::workload::{Job, Limits, UnresolvedJobs};
 /// Jobs that run together, on each drive whose queues are long enough for them.
 #[derive(Clone, Debug)]
 pub struct ComparedPoint {
+    /// Sizes of the jobs, by which the printed comparison tells its lines apart.
     pub label: Label,
+    /// Jobs as resolved for each drive, in the order of the drives; `None` for a drive whose queues are too short.
     pub jobs: Vec<Option<Vec<Job>>>,
     /// The jobs as they are written.
     pub written: UnresolvedJobs,

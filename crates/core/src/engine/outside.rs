@@ -12,12 +12,27 @@ use crate::time::Time;
 pub enum Input {
     /// A request at the application's end, for a thread made by [`Engine::add_client`], of an operation that the drive
     /// [has](Drive::check_operation). [`Engine::take_completed`] gives `token` back, by which the caller knows the request.
-    Request { thread: u16, io: Io, token: u32 },
+    Request {
+        /// Thread that submits the request.
+        thread: u16,
+        /// Operation, place and length.
+        io: Io,
+        /// Number by which the caller knows the request.
+        token: u32,
+    },
     /// A register write of a host's own driver that has just reached the device.
-    RegisterWrite { address: u64, value: u32 },
+    RegisterWrite {
+        /// Address of the register in the machine's address space.
+        address: u64,
+        /// Value of the register's 32 bits.
+        value: u32,
+    },
     /// A doorbell write of a real host for the commands that have been [placed](Engine::place) in a queue; its packet leaves
     /// the host.
-    Ring { queue: u16 },
+    Ring {
+        /// Number of the queue, counted from 0 over all queues of real hosts.
+        queue: u16,
+    },
 }
 
 /// Completion of an injected request.

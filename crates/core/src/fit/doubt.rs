@@ -68,11 +68,26 @@ pub enum FitFinding {
     /// No figure depends on the key.
     Unseen(String),
     /// The value is only a lower or upper limit: beyond it, no figure depends on the key.
-    OneSided { key: String, is_least: bool },
+    OneSided {
+        /// Name of the key, as a drive file has it.
+        key: String,
+        /// True if the value is a lower limit, false if it is an upper one.
+        is_least: bool,
+    },
     /// Only a combination of the keys is known; for two keys, with the weight of the second relative to the first.
-    Together { keys: Vec<String>, ratio: Option<f64> },
+    Together {
+        /// Names of the keys, as a drive file has them.
+        keys: Vec<String>,
+        /// Weight of the second key relative to the first; none unless there are two keys.
+        ratio: Option<f64>,
+    },
     /// The keys are known, but strongly correlated: one is larger if the other is smaller.
-    Weakly { keys: Vec<String>, ratio: Option<f64> },
+    Weakly {
+        /// Names of the keys, as a drive file has them.
+        keys: Vec<String>,
+        /// Weight of the second key relative to the first; none unless there are two keys.
+        ratio: Option<f64>,
+    },
     /// The value is at the bound of the search.
     AtBound(String),
     /// There are no more figures than keys, so that nothing shows whether the model fits.

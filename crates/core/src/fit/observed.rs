@@ -60,7 +60,9 @@ pub enum FigureKind {
 /// Requests of a job that a figure covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestDirection {
+    /// Reads: fio's object `read`.
     Read,
+    /// Writes: fio's object `write`.
     Write,
 }
 

@@ -13,7 +13,30 @@ macro_rules! stages {
         #[repr(u8)]
         pub enum Stage {
             $($(#[doc = $doc])+ $stage,)+
-            Stack0, Stack1, Stack2, Stack3, Stack4, Stack5, Stack6, Stack7, Stack8, Stack9, Stack10, Stack11,
+            /// First stage of the software stack that the drive describes.
+            Stack0,
+            /// Second stage of the software stack that the drive describes.
+            Stack1,
+            /// Third stage of the software stack that the drive describes.
+            Stack2,
+            /// Fourth stage of the software stack that the drive describes.
+            Stack3,
+            /// Fifth stage of the software stack that the drive describes.
+            Stack4,
+            /// Sixth stage of the software stack that the drive describes.
+            Stack5,
+            /// Seventh stage of the software stack that the drive describes.
+            Stack6,
+            /// Eighth stage of the software stack that the drive describes.
+            Stack7,
+            /// Ninth stage of the software stack that the drive describes.
+            Stack8,
+            /// Tenth stage of the software stack that the drive describes.
+            Stack9,
+            /// Eleventh stage of the software stack that the drive describes.
+            Stack10,
+            /// Twelfth stage of the software stack that the drive describes.
+            Stack11,
         }
 
         /// Names of the stages that do not come from the description.
@@ -34,9 +57,13 @@ macro_rules! stages {
 /// Part of the system in which a stage's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemPart {
+    /// Host: application, software stack, driver and interrupts.
     Host,
+    /// Link between host and device, with switch and root complex.
     Link,
+    /// Controller of the device: firmware, parser, buffers.
     Device,
+    /// Memory behind the controller: banks, channels, error correction.
     Media,
 }
 

@@ -23,9 +23,23 @@ pub enum Step {
     /// Packets from device to host: what they carry, how many they are, and all their bytes on the wire.
     ///
     /// A name that begins with `empty` marks an answer without a new command; the writers show it dimmed.
-    Up { what: Name, packets: u32, wire_bytes: u32 },
+    Up {
+        /// Name of the data that the packets carry.
+        what: Name,
+        /// Number of packets.
+        packets: u32,
+        /// Bytes on the wire, headers and framing included.
+        wire_bytes: u32,
+    },
     /// Packets from host to device: what they carry, how many they are, and all their bytes on the wire.
-    Down { what: Name, packets: u32, wire_bytes: u32 },
+    Down {
+        /// Name of the data that the packets carry.
+        what: Name,
+        /// Number of packets.
+        packets: u32,
+        /// Bytes on the wire, headers and framing included.
+        wire_bytes: u32,
+    },
 }
 
 /// One record of a trace.

@@ -25,10 +25,13 @@ use crate::tlp::{Direction, Kind, Packet};
 /// Packets of a drive that have come to its switch, or are about to leave the root port for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
+    /// Number of the drive, counted from 0.
     pub drive: u16,
+    /// Packets of one burst, which pass the switch together.
     pub packets: Arrival,
+    /// Direction of the packets: up to the root port, or down to the drive.
     pub direction: Direction,
-    /// Their time on the wire between switch and drive.
+    /// Time of the packets on the wire between switch and drive.
     pub beside: Span,
 }
 
@@ -52,6 +55,7 @@ struct Passing {
 /// Packets at the other end: at the root port, or at the port of their drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
+    /// Packets as they came to the switch.
     pub coming: Coming,
     /// When the last of them had waited for the uplink.
     pub left_at: Time,

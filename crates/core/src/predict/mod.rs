@@ -36,7 +36,9 @@ use crate::workload::Job;
 /// Prediction for a drive and some jobs, each as if it were alone.
 #[derive(Clone, Debug)]
 pub struct Prediction {
+    /// Name of the drive.
     pub drive: String,
+    /// Predictions of the jobs, in the order of the jobs.
     pub jobs: Vec<JobPrediction>,
     /// Names of the stack's stages, in the order of [`crate::ledger::Stage::stack`].
     pub stack_stages: Vec<String>,
@@ -45,8 +47,11 @@ pub struct Prediction {
 /// Prediction for one job.
 #[derive(Clone, Debug)]
 pub struct JobPrediction {
+    /// Name of the job.
     pub name: String,
+    /// Number of requests that each thread keeps in flight.
     pub iodepth: u32,
+    /// Workload of the job, as the closed forms see it.
     pub workload: Workload,
     /// The latency of each of the workload's classes, where there is a closed form.
     pub latencies: Vec<Option<Latency>>,

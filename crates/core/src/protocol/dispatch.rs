@@ -35,14 +35,20 @@ macro_rules! halves_of {
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyDriver {
-            $($Protocol(super::$protocol::Driver),)+
+            $(
+                #[doc = concat!("Driver of the protocol `", $name, "`.")]
+                $Protocol(super::$protocol::Driver),
+            )+
         }
 
         /// Device side of any protocol.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyController {
-            $($Protocol(super::$protocol::Controller),)+
+            $(
+                #[doc = concat!("Controller of the protocol `", $name, "`.")]
+                $Protocol(super::$protocol::Controller),
+            )+
         }
 
         /// Returns driver and controller of a drive's protocol, set up and connected.

@@ -10,7 +10,7 @@ macro_rules! roles {
         pub struct Role(pub u8);
 
         impl Role {
-            roles!(@number $from; $($ROLE)+);
+            roles!(@number $from; $($ROLE = $name $(/ $answer)?,)+);
 
             /// First number behind those of the roles.
             pub const END: u8 = $from + [$($name),+].len() as u8;
@@ -44,8 +44,8 @@ macro_rules! roles {
             }
         }
     };
-    (@number $next:expr; $ROLE:ident $($rest:ident)*) => {
-        #[allow(missing_docs, reason = "the names say it")]
+    (@number $next:expr; $ROLE:ident = $name:literal $(/ $answer:literal)?, $($rest:tt)*) => {
+        #[doc = concat!("Role of packets named `", $name, "`" $(, ", whose completions are named `", $answer, "`")?, ".")]
         pub const $ROLE: Role = Role($next);
         roles!(@number $next + 1; $($rest)*);
     };

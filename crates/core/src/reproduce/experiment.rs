@@ -29,7 +29,9 @@ enum RunWork {
 /// A reproduction with all its runs.
 #[derive(Clone, Debug)]
 pub struct Experiments {
+    /// Plan, with the published results.
     pub reproduction: Reproduction,
+    /// Runs of the plan, in its order.
     pub runs: Vec<ExperimentRun>,
     facts: Vec<Facts>,
 }

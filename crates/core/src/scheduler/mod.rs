@@ -31,9 +31,15 @@ pub enum Event {
     /// A poll thread is done with a request of a thread's ring.
     Poller(u16),
     /// An interrupt reaches its core.
-    Interrupt { vector: u16 },
-    /// Its handler has run.
-    Handled { vector: u16 },
+    Interrupt {
+        /// Number of the interrupt vector, counted over all devices.
+        vector: u16,
+    },
+    /// An interrupt handler has run.
+    Handled {
+        /// Number of the interrupt vector, counted over all devices.
+        vector: u16,
+    },
     /// A driver's own timer.
     #[default]
     Driver,
@@ -47,12 +53,22 @@ pub enum Event {
     Answer(PacketId),
     /// A posted write is in host memory.
     Settle(PacketId),
-    /// One packet of a posted burst is.
-    SettleOne { place: u16, packet: PacketId },
+    /// One packet of a posted burst is in host memory.
+    SettleOne {
+        /// Number of the packet within its burst.
+        place: u16,
+        /// Burst that the packet belongs to.
+        packet: PacketId,
+    },
     /// The device's DMA engine is done with a step of a burst.
     Dma(PacketId),
     /// A controller's own timer.
-    Controller { kind: u8, context: u32 },
+    Controller {
+        /// Purpose of the timer; each protocol has numbers of its own.
+        kind: u8,
+        /// Number of the command, queue or lane that the timer concerns; its meaning depends on `kind`.
+        context: u32,
+    },
     /// Something comes of an injected fault.
     Fault(u32),
 }
@@ -73,7 +89,9 @@ impl Event {
 /// A controller's name for one of its timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timer {
+    /// Purpose of the timer; each protocol has numbers of its own.
     pub kind: u8,
+    /// Number of the command, queue or lane that the timer concerns; its meaning depends on `kind`.
     pub context: u32,
 }
 

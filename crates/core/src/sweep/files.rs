@@ -14,7 +14,9 @@ use crate::workload::{JobFile, Trace, fio};
 pub struct Files {
     /// By the name in the plan: the path to tell in messages, and the text.
     pub drives: BTreeMap<String, (String, String)>,
+    /// Job file of the plan, if it names one.
     pub job: Option<JobFile>,
+    /// Traces that the job replays, by path, device and format.
     pub traces: BTreeMap<NamedTrace, Trace>,
     /// Function that reads the files from which drives or sections start.
     pub others: ReadFile,

@@ -18,8 +18,11 @@ use crate::uncertainty::Interval;
 /// A point that has run.
 #[derive(Clone, Copy, Debug)]
 pub struct RanPoint<'a> {
+    /// Number of the point in the plan, counted from 0.
     pub point: usize,
+    /// Hash of everything that the results of the point depend on.
     pub hash: Hash,
+    /// Results of the run.
     pub figures: &'a Figures,
     /// Of the columns of the plan, in their order, if they are asked for.
     pub intervals: Option<&'a [Option<Interval>]>,

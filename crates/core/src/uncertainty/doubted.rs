@@ -14,8 +14,11 @@ pub struct Doubted(Vec<DoubtedFigure>);
 /// A figure in doubt.
 #[derive(Clone, Debug)]
 pub struct DoubtedFigure {
+    /// Name of the figure.
     pub name: String,
+    /// Value with the constants as they are described; none if the run does not have it.
     pub value: Option<f64>,
+    /// Prediction interval from the uncertain constants; none if fewer than two draws have a value.
     pub interval: Option<Interval>,
 }
 

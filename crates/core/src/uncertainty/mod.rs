@@ -46,6 +46,7 @@ impl Draws {
         Draws { keys, levels, count }
     }
 
+    /// Returns the number of draws.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -44,13 +44,16 @@ pub fn bytes(text: &str) -> Option<u64> {
 /// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Pattern {
+    /// Each request begins where the one before has ended.
     Sequential,
+    /// Requests begin at random blocks, by the job's [`Distribution`].
     Random,
 }
 
 /// Distribution of random addresses over blocks (fio `random_distribution`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Distribution {
+    /// Every block is equally likely.
     Uniform,
     /// Zipf with exponent theta.
     Zipf(f64),
@@ -63,40 +66,50 @@ pub enum Distribution {
 /// Spacing of the requests of a job with a rate (fio `rate_process`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RateProcess {
+    /// Equal distances between requests.
     Linear,
+    /// Exponentially distributed distances between requests.
     Poisson,
 }
 
 /// A block size and its share of the requests in per cent (fio `bssplit`).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BlockShare {
+    /// Block size in bytes.
     pub bytes: u32,
+    /// Share of the requests of one direction, in per cent.
     pub percent: f64,
 }
 
 /// A fio job section, resolved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
+    /// Name of the section, under which results show the job.
     pub name: String,
+    /// Order of addresses.
     pub pattern: Pattern,
     /// Share of reads in per cent: 100 for `read`, 0 for `write`, `rwmixread` for `rw`.
     pub read_percent: f64,
-    /// Block sizes of reads and of writes; shares add up to 100.
+    /// Block sizes of reads, whose shares add up to 100 per cent.
     pub read_blocks: Vec<BlockShare>,
+    /// Block sizes of writes, whose shares add up to 100 per cent.
     pub write_blocks: Vec<BlockShare>,
     /// Requests that each thread keeps outstanding.
     pub iodepth: u32,
     /// Threads that run this job (fio `numjobs`).
     pub threads: u32,
-    /// Region: first byte, and length in bytes (none: to the end of the device).
+    /// First byte of the region that the job accesses (fio `offset`).
     pub offset: u64,
+    /// Length of the region in bytes (fio `size`); none if it ends with the device.
     pub size: Option<u64>,
-    /// A thread ends after this many bytes (fio `io_size`, else `size`), requests (`number_ios`) or time
-    /// (`runtime`), whichever comes first; with `time_based` only time counts. All of them count from the
-    /// end of the ramp, as in fio.
+    /// Number of bytes after which a thread ends (fio `io_size`, else `size`). The first of the job's ends counts:
+    /// bytes, requests or time, each from the end of the ramp, as in fio.
     pub io_bytes: Option<u64>,
+    /// Number of requests after which a thread ends (fio `number_ios`).
     pub ios: Option<u64>,
+    /// Time after which a thread ends (fio `runtime`).
     pub runtime: Option<Span>,
+    /// True if a thread ends only with `runtime`, however much it has accessed (fio `time_based`).
     pub time_based: bool,
     /// Requests in the first part of the job are not counted.
     pub ramp_time: Span,
@@ -108,10 +121,13 @@ pub struct Job {
     pub thinktime: Span,
     /// Number of requests between two pauses (fio `thinktime_blocks`).
     pub thinktime_blocks: u32,
-    /// Requests per second and thread, for reads and for writes.
+    /// Reads per second and thread (fio `rate_iops`); none if they are not limited.
     pub rate_iops_read: Option<f64>,
+    /// Writes per second and thread (fio `rate_iops`); none if they are not limited.
     pub rate_iops_write: Option<f64>,
+    /// Spacing of the requests if the job has a rate.
     pub rate_process: RateProcess,
+    /// Distribution of random addresses.
     pub distribution: Distribution,
     /// I/O engine through which the job's requests go.
     pub way: EngineChoice,

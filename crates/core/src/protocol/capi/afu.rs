@@ -68,9 +68,13 @@ struct ActiveElement {
 /// Counters of the AFU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Number of commands whose status the AFU has sent, refused ones included.
     pub commands: u64,
+    /// Number of work elements that the AFU has fetched from host memory.
     pub elements: u64,
+    /// Number of commands that ended with [`Status::Refused`].
     pub refused: u64,
+    /// Number of accesses for which the PSL had to read the page table.
     pub translation_misses: u64,
 }
 
@@ -91,6 +95,7 @@ pub struct Afu {
     parser_free_at: Time,
     capacity_lines: u64,
     max_transfer_bytes: u32,
+    /// Counters since the start of the run.
     pub counts: Counts,
 }
 

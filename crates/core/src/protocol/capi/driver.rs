@@ -38,7 +38,9 @@ pub struct Driver {
     /// Processor time of a command beside writing it into its element.
     command_time: Span,
     mmio_write: Span,
+    /// Number of doorbell writes, one for each work element.
     pub doorbells: u64,
+    /// Number of commands in the work elements that the driver has submitted.
     pub commands: u64,
 }
 

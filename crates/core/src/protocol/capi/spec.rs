@@ -20,6 +20,7 @@ const OPCODES: u64 = LINE_BYTES as u64 - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
+    /// The command is complete, and its lines are in their place.
     Done = 1,
     /// The operation is unknown, or the lines are not within the memory.
     Refused = 2,
@@ -28,8 +29,11 @@ pub enum Status {
 /// Operation of a command on its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// Moves lines from the device to the buffer in the host.
     Read,
+    /// Moves lines from the buffer in the host to the device.
     Write,
+    /// Code of no operation; the AFU refuses the command.
     Unknown,
 }
 

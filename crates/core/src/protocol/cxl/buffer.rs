@@ -19,7 +19,9 @@ type Lines = u64;
 /// Times of a loaded line: the end of its wait for the memory, and its arrival in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
+    /// End of the wait for the memory; the time of the request if the line was in the buffer.
     pub started: Time,
+    /// Arrival of the line in the buffer.
     pub ready_at: Time,
 }
 
@@ -42,10 +44,13 @@ struct Written {
 /// Counters of the buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Number of units that loads had to read from the memory.
     pub unit_reads: u64,
+    /// Number of units that were written to the memory.
     pub unit_writes: u64,
     /// Number of units that had to be read before they could be written.
     pub unit_merges: u64,
+    /// Number of loads that found their line in the buffer.
     pub buffer_hits: u64,
 }
 
@@ -75,6 +80,7 @@ pub struct Buffer {
     /// Free places for written units, and the times at which others become free.
     places_free: usize,
     leaving: BTreeMap<Time, usize>,
+    /// Counters since the start of the run.
     pub counts: Counts,
 }
 

@@ -46,7 +46,9 @@ pub struct Driver {
     flushes: bool,
     /// Address at which the buffers of applications begin.
     buffers: u64,
+    /// Number of lines that cores have requested from the device (MemRd).
     pub loads: u64,
+    /// Number of lines that cores have sent to the device (MemWr), flushes left out.
     pub stores: u64,
 }
 

@@ -120,7 +120,9 @@ impl Protocol for Cxl {
 /// them, so that other requests need not write half-filled units for it; ACPI's hint flushes everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
+    /// First byte of the request on the device.
     pub offset: u64,
+    /// Length of the request in bytes.
     pub bytes: u32,
 }
 

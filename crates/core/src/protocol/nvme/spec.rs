@@ -13,30 +13,51 @@ pub const REGISTERS: u64 = 0xe000_0000;
 
 /// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 18).
 pub mod opcode {
+    /// Opcode of the Flush command.
     pub const FLUSH: u8 = 0x00;
+    /// Opcode of the Write command.
     pub const WRITE: u8 = 0x01;
+    /// Opcode of the Read command.
     pub const READ: u8 = 0x02;
+    /// Opcode of the Compare command.
     pub const COMPARE: u8 = 0x05;
+    /// Opcode of the Write Zeroes command.
     pub const WRITE_ZEROES: u8 = 0x08;
+    /// Opcode of the Dataset Management command, which deallocates ranges of logical blocks.
     pub const DATASET_MANAGEMENT: u8 = 0x09;
+    /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
     pub const VERIFY: u8 = 0x0c;
+    /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     pub const COPY: u8 = 0x19;
 }
 
 /// Opcodes of the admin command set (Base Specification 2.0, figure 138).
 pub mod admin {
+    /// Opcode of the Delete I/O Submission Queue command.
     pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
+    /// Opcode of the Create I/O Submission Queue command.
     pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
+    /// Opcode of the Get Log Page command.
     pub const GET_LOG_PAGE: u8 = 0x02;
+    /// Opcode of the Delete I/O Completion Queue command.
     pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
+    /// Opcode of the Create I/O Completion Queue command.
     pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
+    /// Opcode of the Identify command.
     pub const IDENTIFY: u8 = 0x06;
+    /// Opcode of the Abort command.
     pub const ABORT: u8 = 0x08;
+    /// Opcode of the Set Features command.
     pub const SET_FEATURES: u8 = 0x09;
+    /// Opcode of the Get Features command.
     pub const GET_FEATURES: u8 = 0x0a;
+    /// Opcode of the Asynchronous Event Request command.
     pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
+    /// Opcode of the Keep Alive command.
     pub const KEEP_ALIVE: u8 = 0x18;
+    /// Opcode of the Doorbell Buffer Config command, which tells the controller where the shadow doorbells are.
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
+    /// Opcode of the Format NVM command (an I/O command set specific admin command).
     pub const FORMAT_NVM: u8 = 0x80;
 }
 
@@ -46,35 +67,65 @@ pub mod admin {
 pub struct Status(pub u16);
 
 impl Status {
+    /// Successful Completion (generic, 00h).
     pub const SUCCESS: Status = Status(0x0000);
+    /// Invalid Command Opcode (generic, 01h).
     pub const INVALID_OPCODE: Status = Status(0x0001);
+    /// Invalid Field in Command (generic, 02h): a field has a value that is reserved or not supported.
     pub const INVALID_FIELD: Status = Status(0x0002);
+    /// Data Transfer Error (generic, 04h): data or metadata could not be moved to or from host memory.
     pub const DATA_TRANSFER_ERROR: Status = Status(0x0004);
+    /// Internal Error (generic, 06h): the controller failed to execute the command.
     pub const INTERNAL_ERROR: Status = Status(0x0006);
+    /// Command Abort Requested (generic, 07h): an Abort command ended this one.
     pub const ABORT_REQUESTED: Status = Status(0x0007);
+    /// Invalid Namespace or Format (generic, 0Bh).
     pub const INVALID_NAMESPACE: Status = Status(0x000b);
+    /// Command Sequence Error (generic, 0Ch): a command breaks the order that a sequence of commands has to have.
     pub const COMMAND_SEQUENCE_ERROR: Status = Status(0x000c);
+    /// Invalid SGL Segment Descriptor (generic, 0Dh).
     pub const INVALID_SGL_SEGMENT: Status = Status(0x000d);
+    /// Invalid Number of SGL Descriptors (generic, 0Eh).
     pub const INVALID_SGL_COUNT: Status = Status(0x000e);
+    /// Data SGL Length Invalid (generic, 0Fh): the list is too short or too long for the data.
     pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
+    /// SGL Descriptor Type Invalid (generic, 11h): the controller does not support the type of a descriptor.
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
+    /// PRP Offset Invalid (generic, 13h): a PRP entry points into the middle of a page or is not aligned.
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+    /// LBA Out of Range (generic, 80h): the range ends behind the last logical block of the namespace.
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
+    /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
+    /// Format In Progress (generic, 84h): the namespace is being formatted.
     pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
+    /// Completion Queue Invalid (command specific, 00h): a submission queue names a completion queue that does not exist.
     pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
+    /// Invalid Queue Identifier (command specific, 01h).
     pub const INVALID_QUEUE_ID: Status = Status(0x0101);
+    /// Invalid Queue Size (command specific, 02h): fewer than two entries, or more than CAP.MQES allows.
     pub const INVALID_QUEUE_SIZE: Status = Status(0x0102);
+    /// Asynchronous Event Request Limit Exceeded (command specific, 05h).
     pub const ASYNC_EVENT_LIMIT_EXCEEDED: Status = Status(0x0105);
+    /// Invalid Interrupt Vector (command specific, 08h).
     pub const INVALID_INTERRUPT_VECTOR: Status = Status(0x0108);
+    /// Invalid Log Page (command specific, 09h): the controller does not have the log page.
     pub const INVALID_LOG_PAGE: Status = Status(0x0109);
+    /// Invalid Format (command specific, 0Ah): Format NVM names a format that the namespace does not have.
     pub const INVALID_FORMAT: Status = Status(0x010a);
+    /// Invalid Queue Deletion (command specific, 0Ch): a submission queue still uses the completion queue.
     pub const INVALID_QUEUE_DELETION: Status = Status(0x010c);
+    /// Feature Identifier Not Saveable (command specific, 0Dh).
     pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
+    /// Feature Not Namespace Specific (command specific, 0Fh): a namespace is named, but the feature is the controller's.
     pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
+    /// Command Size Limit Exceeded (command specific, 83h): the ranges exceed a limit of the controller.
     pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
+    /// Write Fault (media and data integrity, 80h): the data could not be written to the media.
     pub const WRITE_FAULT: Status = Status(0x0280);
+    /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
+    /// Compare Failure (media and data integrity, 85h): data on the media differs from that of the command.
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
     /// Do Not Retry (DNR): the command would fail again (figure 92).

@@ -31,7 +31,9 @@ section! {
 /// Processing of reads before they go to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
+    /// Sends data to the host while it arrives from the chips, uncorrected and with its metadata.
     Passthrough,
+    /// Keeps data in the card until all of it is corrected, then sends it to the host.
     Validate,
 }
 

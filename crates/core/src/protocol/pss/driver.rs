@@ -37,6 +37,7 @@ pub struct Driver {
     metadata_stride: u64,
     max_transfer_bytes: u32,
     mmio_write: Span,
+    /// Number of writes to the card's tail register, one for each descriptor.
     pub doorbells: u64,
 }
 

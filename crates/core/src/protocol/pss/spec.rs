@@ -9,7 +9,9 @@ pub const SECTOR_BYTES: u32 = 512;
 pub const PAGE_BYTES: u32 = 4096;
 /// Bytes of metadata that come with each sector: those of its spare chip (PSS, section 2).
 pub const METADATA_BYTES: usize = 64;
+/// Bytes of a descriptor in the shared area.
 pub const DESCRIPTOR_BYTES: usize = 32;
+/// Bytes of a completion record in the shared area.
 pub const RECORD_BYTES: usize = 8;
 /// Address of the register that holds the number of descriptors which the host has added so far, modulo 2^32.
 pub const TAIL_REGISTER: u64 = 0xe000_0000;
@@ -17,8 +19,9 @@ pub const TAIL_REGISTER: u64 = 0xe000_0000;
 /// Addresses of descriptors and records in host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Ring of descriptors, and ring of completion records behind it; as many of each.
+    /// Address of the ring of descriptors.
     pub descriptors: u64,
+    /// Address of the ring of completion records, behind the descriptors and with as many entries.
     pub records: u64,
     /// Entries of each ring, a power of two.
     pub entries: u32,
@@ -39,14 +42,17 @@ impl Area {
 /// Command of the driver to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
+    /// True if the command writes, false if it reads.
     pub write: bool,
     /// Identifier that the driver gives the command.
     pub id: u16,
+    /// Number of sectors of 512 bytes.
     pub sectors: u32,
     /// First sector on the device.
     pub sector: u64,
-    /// Bus addresses of the data, and of the metadata that passthrough reads bring along.
+    /// Bus address of the data.
     pub buffer: u64,
+    /// Bus address of the metadata that passthrough reads bring along.
     pub metadata: u64,
 }
 
@@ -85,6 +91,7 @@ impl Descriptor {
 pub struct Status(pub u16);
 
 impl Status {
+    /// The command is complete.
     pub const SUCCESS: Status = Status(0);
     /// The command asks for nothing, for too much, or for sectors that do not exist.
     pub const REFUSED: Status = Status(1);
@@ -95,7 +102,9 @@ impl Status {
 pub struct CompletionRecord {
     /// Number of the record, counted from 1, so that the host recognises a new one.
     pub sequence: u32,
+    /// Identifier that the driver has given the command.
     pub id: u16,
+    /// Status of the command.
     pub status: Status,
 }
 

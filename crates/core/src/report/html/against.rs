@@ -17,12 +17,15 @@ const NAME_MAX: usize = 34;
 /// One result; all ends are errors in per cent of the published value.
 #[derive(Clone, Debug)]
 pub struct Compared {
+    /// Identifier of the published result.
     pub name: String,
+    /// Error of the simulated value in per cent of the published value.
     pub error_pct: f64,
     /// Errors in per cent that count as reproduced.
     pub accepted_pct: (f64, f64),
     /// Between which errors the result lies as constants in doubt range.
     pub interval_pct: Option<(f64, f64)>,
+    /// True if the error is one of those that count as reproduced.
     pub is_reproduced: bool,
     /// Published and simulated value, in words.
     pub figures: String,

@@ -22,7 +22,9 @@ pub enum Scale {
 /// Axis with its title, unit and scale.
 #[derive(Clone, Copy)]
 pub struct PlotAxis<'a> {
+    /// Title of the axis, unit included.
     pub name: &'a str,
+    /// Scale on which values become places.
     pub scale: Scale,
     /// A value as its tick is labelled.
     pub shown: &'a dyn Fn(f64) -> String,

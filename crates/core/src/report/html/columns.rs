@@ -13,14 +13,18 @@ const CHARACTER: f64 = 6.6;
 /// A column: its label, and its parts from the foot up.
 #[derive(Clone, Debug)]
 pub struct Column {
+    /// Label at the foot of the column.
     pub name: String,
+    /// Heights of the parts in the unit of the axis, from the foot up; one for each key of the legend.
     pub parts: Vec<f64>,
 }
 
 /// Name of a part of all columns, and its colour.
 #[derive(Clone, Debug)]
 pub struct LegendKey {
+    /// Name of the part in the legend.
     pub name: String,
+    /// Colour of the part, as CSS writes it.
     pub colour: String,
 }
 

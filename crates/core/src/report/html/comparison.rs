@@ -25,11 +25,13 @@ const NAME_CHARACTERS_MAX: usize = 24;
 /// Contents of the page of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
+    /// Title of the page.
     pub title: String,
     /// Lines on the drives compared, with memory, link and host.
     pub heading: Vec<String>,
     /// Causes that latencies are split into, in the order of the bars, equal for all drives.
     pub causes: Vec<LegendKey>,
+    /// Groups of bars, one for each line of the comparison.
     pub groups: Vec<BarGroup>,
     /// Further sections: titles, and what the functions of this folder give.
     pub sections: Vec<(String, String)>,
@@ -40,17 +42,22 @@ pub struct Comparison {
 /// Bars of one job on every drive.
 #[derive(Clone, Debug)]
 pub struct BarGroup {
+    /// Sizes of the job in words, as the heading of its bars.
     pub title: String,
+    /// Results of the drives, one bar each.
     pub rows: Vec<BarRow>,
 }
 
 /// Results of one drive; drives whose queues are too short have no row.
 #[derive(Clone, Debug)]
 pub struct BarRow {
+    /// Name of the drive.
     pub drive: String,
     /// Mean time of a request by cause, in ns, in the order of the page's causes.
     pub causes_ns: Vec<f64>,
+    /// Mean latency of a request, in ns.
     pub mean_ns: f64,
+    /// Requests per second.
     pub iops: f64,
 }
 

@@ -11,15 +11,20 @@ const DOTS_MAX: usize = 24;
 /// A line of a plot.
 #[derive(Clone, Debug)]
 pub struct PlotLine {
+    /// Name of the line in the legend.
     pub name: String,
+    /// Points that the line connects, in this order.
     pub points: Vec<Point>,
 }
 
 /// A point; with the ends of its interval, if that is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
+    /// Value on the horizontal axis, in its unit.
     pub x: f64,
+    /// Value on the vertical axis, in its unit.
     pub y: f64,
+    /// Lower and upper end of the interval of `y`; none if it is unknown.
     pub ends: Option<(f64, f64)>,
 }
 

@@ -22,7 +22,9 @@ const POINTS: usize = 240;
 /// A line of the plot.
 #[derive(Clone, Debug)]
 pub struct LatencySeries<'a> {
+    /// Name of the line in the legend.
     pub name: String,
+    /// Latencies whose percentiles are drawn.
     pub latency: &'a Latency,
 }
 

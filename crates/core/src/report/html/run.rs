@@ -15,6 +15,7 @@ use crate::ledger::{DirectionOutcome, Outcome, Trace};
 /// Contents of the page of a run.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
+    /// Results of the run.
     pub outcome: &'a Outcome,
     /// The resolved description.
     pub description: &'a Value,

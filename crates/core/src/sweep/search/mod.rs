@@ -36,7 +36,9 @@ const LESS_IS_FASTER: [&str; 2] = ["media.read_ns", "media.program_ns"];
 /// A point that may be the answer.
 #[derive(Clone, Debug)]
 pub struct Candidate {
+    /// Number of the point in the plan, counted from 0.
     pub point: usize,
+    /// Cost of the point, which the search minimises.
     pub cost: f64,
     speeds: Vec<Speed>,
 }
@@ -53,8 +55,11 @@ enum Speed {
 /// State of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateState {
+    /// Not run yet, and not ruled out by another candidate.
     Open,
+    /// Run, and its figures meet the target.
     Met,
+    /// Run, and its figures miss the target.
     Missed,
     /// Slower than one that missed the target clearly.
     Slower,

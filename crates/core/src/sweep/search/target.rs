@@ -13,6 +13,7 @@ const CLOSED_FORM_MARGIN: f64 = 0.01;
 /// A figure with what it may be.
 #[derive(Clone, Debug)]
 pub struct Bound {
+    /// Figure that is bounded.
     pub figure: &'static Figure,
     is_least: bool,
     /// True if the limit itself meets the bound.

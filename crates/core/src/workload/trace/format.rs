@@ -6,14 +6,23 @@ use std::fmt;
 /// Format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
+    /// Text that blkparse prints from a trace of blktrace.
     Blkparse,
+    /// Binary records of blktrace, one file for each processor.
     Blktrace,
+    /// fio iolog of version 2: requests without times, with waits between them.
     FioIolog2,
+    /// fio iolog of version 3: each line with its time.
     FioIolog3,
+    /// CSV of the MSR Cambridge block traces (SNIA IOTTA 388).
     MsrCambridge,
+    /// CSV of the Alibaba block traces of 2020 (`io_traces.csv`).
     Alibaba,
+    /// CSV of the Tencent cloud block storage traces (SNIA IOTTA 27917).
     Tencent,
+    /// CSV of the Systor '17 traces (SNIA IOTTA 4928).
     Systor,
+    /// Binary records of virtual SCSI disks, as in the CloudPhysics traces.
     Vscsi,
 }
 

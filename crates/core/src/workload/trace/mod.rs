@@ -46,6 +46,7 @@ use crate::problem::Problems;
 /// A trace that has been read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
+    /// Format of the trace.
     pub format: Format,
     /// The device whose requests these are, as the trace names it.
     pub device: String,

@@ -34,7 +34,9 @@ pub struct Selection {
 /// A trace as a job names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamedTrace {
+    /// Path of the trace, as the job has it.
     pub path: String,
+    /// Device and format to be read of it.
     pub selection: Selection,
 }
 

@@ -10,6 +10,7 @@ const SIZES_MAX: usize = 1 << 14;
 /// Sums over all requests of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
+    /// Number of requests.
     pub count: u64,
     /// Arrival of the last one.
     pub ends_at: Time,

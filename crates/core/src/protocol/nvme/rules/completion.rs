@@ -8,8 +8,9 @@ use crate::protocol::nvme::spec::{CompletionEntry, Status};
 pub struct Done {
     /// Identifier of the command (CID).
     pub command_id: u16,
-    /// Number of the submission queue that the command was in (SQID), and the next entry to be read there (SQHD).
+    /// Number of the submission queue that the command was in (SQID).
     pub submission_queue: u16,
+    /// Next entry that the controller will read in that submission queue (SQHD).
     pub submission_head: u16,
     /// Value that the command returns beside its status (dword 0).
     pub result: u32,

@@ -9,13 +9,15 @@ use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 pub struct Limits {
     /// Number of namespaces (NN), one behind the other on the drive and all of the same size.
     pub namespaces: u32,
-    /// Logical blocks of a namespace (NSZE), and the logarithm to base 2 of their size in bytes (LBADS).
+    /// Number of logical blocks of a namespace (NSZE).
     pub blocks: u64,
+    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
     pub block_shift: u32,
     /// Most bytes that a command transfers (MDTS).
     pub transfer_bytes_max: u32,
-    /// Number of I/O queue pairs, and of entries of each queue.
+    /// Number of I/O queue pairs.
     pub queue_pairs: u32,
+    /// Number of entries of each I/O queue.
     pub queue_entries: u32,
     /// True if a data pointer may be a scatter-gather list instead of PRP entries.
     pub takes_segments: bool,

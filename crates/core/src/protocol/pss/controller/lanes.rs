@@ -13,9 +13,11 @@ use crate::config;
 /// Write of a part of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneJob {
+    /// Number of the page on the device.
     pub page: u64,
-    /// First byte on the device, and length.
+    /// First byte of the write on the device.
     pub offset: u64,
+    /// Length of the write in bytes, at most that of a page.
     pub bytes: u32,
     /// Command that waits for the write, or none if the cache has acknowledged it.
     pub command: Option<u32>,

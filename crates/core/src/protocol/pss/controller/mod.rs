@@ -55,16 +55,21 @@ struct Command {
 /// Counters of the card.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
+    /// Number of completed commands, refused ones included.
     pub commands: u64,
+    /// Number of interrupts that the card has sent, one for each completed command.
     pub interrupts: u64,
+    /// Number of reads of the first DMA engine, each of one or several descriptors.
     pub exchanges: u64,
+    /// Number of commands that ended with [`Status::REFUSED`].
     pub refused: u64,
-    /// Number of writes that were acknowledged from the cache, and of pages that replaced others before these were
-    /// programmed.
+    /// Number of writes that were acknowledged from the cache.
     pub cached_writes: u64,
+    /// Number of pages that replaced their former content in the cache before it was programmed.
     pub absorbed_pages: u64,
-    /// Number of reads that the cache served, and of pages read ahead.
+    /// Number of reads that the cache served.
     pub cache_hits: u64,
+    /// Number of pages that were read ahead into the cache.
     pub prefetched_pages: u64,
 }
 
@@ -113,6 +118,7 @@ pub struct Controller {
     capacity_bytes: u64,
     max_transfer_bytes: u32,
     max_payload_bytes: u32,
+    /// Counters since the start of the run.
     pub counts: Counts,
 }
 

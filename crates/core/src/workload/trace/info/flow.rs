@@ -89,6 +89,7 @@ pub(super) struct Depth {
 /// Queue depth of the recorded device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueDepth {
+    /// Mean number of requests in flight, over the time of the trace.
     pub mean: f64,
     /// Largest queue depth, if each beginning and end was recorded.
     pub most: Option<u64>,

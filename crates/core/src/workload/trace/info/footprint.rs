@@ -36,8 +36,11 @@ struct BlockCounts {
 pub struct Footprint {
     /// True if all blocks were counted, so that the figures are no estimates.
     pub is_exact: bool,
+    /// Number of blocks of 4 KiB that are accessed.
     pub blocks: u64,
+    /// Number of blocks that are read at least once.
     pub read_blocks: u64,
+    /// Number of blocks that are written at least once.
     pub written_blocks: u64,
     /// Accesses to a block, on average.
     pub accesses_mean: f64,

@@ -26,6 +26,7 @@ const PROBLEMS_SHOWN: usize = 20;
 /// Statistics of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
+    /// Format of the trace.
     pub format: Format,
     /// Devices with their requests, the busiest first.
     pub devices: Vec<(String, u64)>,
@@ -37,7 +38,9 @@ pub struct Info {
     pub unit: Span,
     /// Sums over the requests.
     pub summary: Summary,
+    /// Bytes that are read.
     pub read_bytes: u64,
+    /// Bytes that are written, those of zeros included.
     pub written_bytes: u64,
     /// Requests of the busiest second.
     pub busiest_second: u64,
@@ -45,6 +48,7 @@ pub struct Info {
     pub aligned: u64,
     /// Requests that start where one of the last sixteen to their device ended.
     pub sequential: u64,
+    /// Footprint: number of blocks that are accessed, and how often.
     pub footprint: Footprint,
     /// Queue depth of the recorded device, if the trace shows when requests completed.
     pub depth: Option<QueueDepth>,
