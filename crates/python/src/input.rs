@@ -64,6 +64,7 @@ pub(crate) type Options = Vec<(String, String)>;
 pub struct Jobs {
     /// Options of the one job; empty if there are files.
     pub options: Options,
+    /// Jobs of fio job files; none if options describe the one job.
     pub files: Option<UnresolvedJobs>,
 }
 

@@ -57,6 +57,7 @@ impl Requests {
 }
 
 impl Requests {
+    /// Returns the kept requests of a run, with a column for each stage in which any of them spent time.
     pub fn of(requests: KeptRequests, outcome: &Outcome) -> Requests {
         let mut sum = StageTimes::default();
         requests.kept().iter().for_each(|request| sum.add(&request.stages));

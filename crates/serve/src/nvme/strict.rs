@@ -11,7 +11,10 @@ use crate::device::tally::UndefinedBehaviour;
 
 macro_rules! behaviours {
     ($($name:ident: $kind:literal, $what:literal, $section:literal;)*) => {
-        $(#[doc = $what] pub static $name: UndefinedBehaviour = UndefinedBehaviour { kind: $kind, what: $what, section: $section };)*
+        $(
+            #[doc = concat!("Behaviour that strict checks count: ", $what, ".")]
+            pub static $name: UndefinedBehaviour = UndefinedBehaviour { kind: $kind, what: $what, section: $section };
+        )*
         /// Every kind of behaviour that strict checks count.
         pub static ALL: &[&UndefinedBehaviour] = &[$(&$name),*];
     };

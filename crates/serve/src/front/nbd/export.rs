@@ -17,19 +17,29 @@ pub struct Export {
 }
 
 /// Command that the export accepts.
-#[allow(missing_docs, reason = "the variants explain their fields")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read.
     Read,
-    /// Write; durable if it must be on the disk when it completes.
-    Write { durable: bool },
+    /// Write.
+    Write {
+        /// True if the data must be durable when the command completes (force unit access).
+        durable: bool,
+    },
     /// Flush of all completed writes.
     Flush,
-    /// Discard; durable as a write.
-    Trim { durable: bool },
-    /// Write of zeros, which may have to keep its space on the disk; durable as a write.
-    Zero { keep_space: bool, durable: bool },
+    /// Discard.
+    Trim {
+        /// True if the discard must be durable when the command completes (force unit access).
+        durable: bool,
+    },
+    /// Write of zeros.
+    Zero {
+        /// True if the range must keep its space on the disk, so that later writes to it cannot fail for lack of space.
+        keep_space: bool,
+        /// True if the zeros must be durable when the command completes (force unit access).
+        durable: bool,
+    },
 }
 
 impl Export {

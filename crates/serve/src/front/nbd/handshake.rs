@@ -28,13 +28,15 @@ pub struct Handshake {
 }
 
 /// Result of the bytes so far.
-#[allow(missing_docs, reason = "the variants explain their fields")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes.
     More,
-    /// Requests, answered with structured replies or simple ones.
-    Transmission { structured: bool },
+    /// The handshake is over, and requests follow.
+    Transmission {
+        /// True if reads are answered with structured replies, false if with simple ones.
+        structured: bool,
+    },
     /// The connection ends: the client has left, or has broken the protocol.
     Closed(Option<&'static str>),
 }

@@ -31,95 +31,132 @@ pub const OPTION_BYTES_MAX: u32 = 8192;
 pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
 /// Handshake flags of server and client.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod handshake {
+    /// NBD_FLAG_FIXED_NEWSTYLE and its answer NBD_FLAG_C_FIXED_NEWSTYLE: the fixed newstyle handshake.
     pub const FIXED_NEWSTYLE: u16 = 1;
+    /// NBD_FLAG_NO_ZEROES and its answer NBD_FLAG_C_NO_ZEROES: no 124 zeros behind the reply to NBD_OPT_EXPORT_NAME.
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
 /// Options of the handshake.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod option {
+    /// NBD_OPT_EXPORT_NAME: chooses an export and ends the handshake, without a way to refuse.
     pub const EXPORT_NAME: u32 = 1;
+    /// NBD_OPT_ABORT: ends the session.
     pub const ABORT: u32 = 2;
+    /// NBD_OPT_LIST: asks for the names of all exports.
     pub const LIST: u32 = 3;
+    /// NBD_OPT_INFO: asks for information about an export.
     pub const INFO: u32 = 6;
+    /// NBD_OPT_GO: asks for information about an export, and begins the transmission.
     pub const GO: u32 = 7;
+    /// NBD_OPT_STRUCTURED_REPLY: asks for structured replies to reads.
     pub const STRUCTURED_REPLY: u32 = 8;
 }
 
 /// Types of replies to options.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod reply {
+    /// NBD_REP_ACK: the option is accepted, or no further replies to it follow.
     pub const ACK: u32 = 1;
+    /// NBD_REP_SERVER: the name of an export.
     pub const SERVER: u32 = 2;
+    /// NBD_REP_INFO: information about an export, of one of the kinds in [`super::info`].
     pub const INFO: u32 = 3;
+    /// Bit that all error replies have.
     pub const ERROR: u32 = 1 << 31;
+    /// NBD_REP_ERR_UNSUP: the server does not know the option.
     pub const UNSUPPORTED: u32 = ERROR + 1;
+    /// NBD_REP_ERR_POLICY: the server refuses the option as it has been set up.
     pub const POLICY: u32 = ERROR + 2;
+    /// NBD_REP_ERR_INVALID: the data of the option is malformed.
     pub const INVALID: u32 = ERROR + 3;
+    /// NBD_REP_ERR_UNKNOWN: no export has the name.
     pub const UNKNOWN: u32 = ERROR + 6;
+    /// NBD_REP_ERR_TOO_BIG: the data of the option is longer than the server takes.
     pub const TOO_BIG: u32 = ERROR + 9;
 }
 
 /// Kinds of information about an export.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod info {
+    /// NBD_INFO_EXPORT: size of the export in bytes and its transmission flags.
     pub const EXPORT: u16 = 0;
+    /// NBD_INFO_BLOCK_SIZE: minimum and preferred block size, and longest payload, in bytes.
     pub const BLOCK_SIZE: u16 = 3;
 }
 
 /// Transmission flags: features of an export.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod transmission {
+    /// NBD_FLAG_HAS_FLAGS: the flags are valid; always set.
     pub const HAS_FLAGS: u16 = 1;
+    /// NBD_FLAG_SEND_FLUSH: the export accepts NBD_CMD_FLUSH.
     pub const SEND_FLUSH: u16 = 1 << 2;
+    /// NBD_FLAG_SEND_FUA: the export accepts NBD_CMD_FLAG_FUA (force unit access).
     pub const SEND_FUA: u16 = 1 << 3;
+    /// NBD_FLAG_SEND_TRIM: the export accepts NBD_CMD_TRIM.
     pub const SEND_TRIM: u16 = 1 << 5;
+    /// NBD_FLAG_SEND_WRITE_ZEROES: the export accepts NBD_CMD_WRITE_ZEROES and NBD_CMD_FLAG_NO_HOLE.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    /// NBD_FLAG_SEND_DF: the export accepts NBD_CMD_FLAG_DF, which needs structured replies.
     pub const SEND_DF: u16 = 1 << 7;
+    /// NBD_FLAG_CAN_MULTI_CONN: a flush on one connection covers the completed writes of all connections.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
 }
 
 /// Types of requests.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod command {
+    /// NBD_CMD_READ: reads a range, whose data comes with the reply.
     pub const READ: u16 = 0;
+    /// NBD_CMD_WRITE: writes a range, whose data follows the request.
     pub const WRITE: u16 = 1;
+    /// NBD_CMD_DISC: the client ends the session; no reply follows.
     pub const DISCONNECT: u16 = 2;
+    /// NBD_CMD_FLUSH: makes all completed writes durable.
     pub const FLUSH: u16 = 3;
+    /// NBD_CMD_TRIM: the client no longer needs the data of a range.
     pub const TRIM: u16 = 4;
+    /// NBD_CMD_WRITE_ZEROES: writes zeros without a transfer of data.
     pub const WRITE_ZEROES: u16 = 6;
 }
 
 /// Flags of requests.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod flag {
+    /// NBD_CMD_FLAG_FUA (force unit access): the change must be durable when the request completes.
     pub const FUA: u16 = 1;
+    /// NBD_CMD_FLAG_NO_HOLE: zeros must keep their space on the disk.
     pub const NO_HOLE: u16 = 1 << 1;
+    /// NBD_CMD_FLAG_DF (do not fragment): the reply to a read must be one chunk.
     pub const DF: u16 = 1 << 2;
 }
 
 /// Chunks of structured replies.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod chunk {
+    /// NBD_REPLY_FLAG_DONE: the chunk is the last one of its reply.
     pub const FLAG_DONE: u16 = 1;
+    /// NBD_REPLY_TYPE_NONE: a chunk without content, which only ends a reply.
     pub const NONE: u16 = 0;
+    /// NBD_REPLY_TYPE_OFFSET_DATA: data that was read, with its offset.
     pub const OFFSET_DATA: u16 = 1;
+    /// NBD_REPLY_TYPE_ERROR: status of a request that failed, with a message.
     pub const ERROR: u16 = (1 << 15) + 1;
 }
 
 /// Errors of requests, the numbers of Linux.
-#[allow(missing_docs, reason = "names of the specification")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Status {
+    /// Success.
     Ok = 0,
+    /// EIO: the device could not read or write the data.
     Io = 5,
+    /// ENOMEM: the server has no memory for the request.
     NoMemory = 12,
+    /// EINVAL: the request is malformed, or not one that the export accepts.
     Invalid = 22,
+    /// ENOSPC: the request ends behind the export, or the disk is full.
     NoSpace = 28,
+    /// EOVERFLOW: the request is longer than the server takes.
     Overflow = 75,
+    /// ESHUTDOWN: the server is shutting down.
     ShuttingDown = 108,
 }
 

@@ -11,20 +11,32 @@ pub const TRANSFER_BYTES_MAX: usize = 1 << 20;
 pub const DESCRIPTORS_MAX: usize = 16;
 
 /// Numbers of commands.
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod command {
+    /// VFIO_USER_VERSION: agrees on version and capabilities; the first message of a connection.
     pub const VERSION: u16 = 1;
+    /// VFIO_USER_DMA_MAP: gives the server access to a region of the client's memory.
     pub const DMA_MAP: u16 = 2;
+    /// VFIO_USER_DMA_UNMAP: takes a region of the client's memory away from the server.
     pub const DMA_UNMAP: u16 = 3;
+    /// VFIO_USER_DEVICE_GET_INFO: asks for the numbers of regions and of kinds of interrupt.
     pub const DEVICE_GET_INFO: u16 = 4;
+    /// VFIO_USER_DEVICE_GET_REGION_INFO: asks for size, access and mappable areas of a region.
     pub const DEVICE_GET_REGION_INFO: u16 = 5;
+    /// VFIO_USER_DEVICE_GET_IRQ_INFO: asks for the number of interrupts of one kind.
     pub const DEVICE_GET_IRQ_INFO: u16 = 7;
+    /// VFIO_USER_DEVICE_SET_IRQS: sets, masks or triggers interrupts, with an eventfd for each.
     pub const DEVICE_SET_IRQS: u16 = 8;
+    /// VFIO_USER_REGION_READ: reads registers or configuration space of the device.
     pub const REGION_READ: u16 = 9;
+    /// VFIO_USER_REGION_WRITE: writes registers or configuration space of the device.
     pub const REGION_WRITE: u16 = 10;
+    /// VFIO_USER_DMA_READ: the server reads memory of the client that it cannot map.
     pub const DMA_READ: u16 = 11;
+    /// VFIO_USER_DMA_WRITE: the server writes memory of the client that it cannot map.
     pub const DMA_WRITE: u16 = 12;
+    /// VFIO_USER_DEVICE_RESET: resets the device.
     pub const DEVICE_RESET: u16 = 13;
+    /// VFIO_USER_REGION_WRITE_MULTI: several writes of up to eight bytes in one message.
     pub const REGION_WRITE_MULTI: u16 = 15;
 }
 

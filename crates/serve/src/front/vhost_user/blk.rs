@@ -22,17 +22,26 @@ pub const CONFIG_BYTES_MAX: usize = 256;
 pub const NAME_BYTES: usize = 20;
 
 /// Feature bits (sections 5.2.3 and 6).
-#[allow(missing_docs, reason = "names of the specification")]
 pub mod feature {
+    /// VIRTIO_BLK_F_SEG_MAX: `seg_max` is the most data segments of a request.
     pub const SEG_MAX: u64 = 1 << 2;
+    /// VIRTIO_BLK_F_BLK_SIZE: `blk_size` is the block size of the disk in bytes.
     pub const BLK_SIZE: u64 = 1 << 6;
+    /// VIRTIO_BLK_F_FLUSH: the device accepts flushes, as it has a write cache.
     pub const FLUSH: u64 = 1 << 9;
+    /// VIRTIO_BLK_F_TOPOLOGY: the device says which sizes and alignments suit it.
     pub const TOPOLOGY: u64 = 1 << 10;
+    /// VIRTIO_BLK_F_MQ: the device has several queues, `num_queues` of them.
     pub const MQ: u64 = 1 << 12;
+    /// VIRTIO_BLK_F_DISCARD: the device accepts discards.
     pub const DISCARD: u64 = 1 << 13;
+    /// VIRTIO_BLK_F_WRITE_ZEROES: the device accepts writes of zeros.
     pub const WRITE_ZEROES: u64 = 1 << 14;
+    /// VIRTIO_F_INDIRECT_DESC: a descriptor may point to a table of descriptors.
     pub const INDIRECT_DESC: u64 = 1 << 28;
+    /// VIRTIO_F_EVENT_IDX: each side says at which index it wants the next notification.
     pub const EVENT_IDX: u64 = 1 << 29;
+    /// VIRTIO_F_VERSION_1: the device complies with virtio 1.0 or later.
     pub const VERSION_1: u64 = 1 << 32;
 }
 
