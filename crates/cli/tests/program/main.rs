@@ -5,6 +5,7 @@
 mod common;
 
 mod book;
+mod choices;
 mod crash;
 mod dependencies;
 mod explore;

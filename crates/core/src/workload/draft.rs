@@ -1,6 +1,7 @@
 //! A job section as written, before the drive it runs on is known.
 
 use super::check::{JobPlace, Limits};
+use super::defaults::ENDLESS_BYTES;
 use super::trace::{NamedTrace, Selection, Trace};
 use super::values::Amount;
 use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, Job, Pattern, RateProcess};
@@ -29,7 +30,13 @@ pub(super) struct Draft {
     /// Name of the I/O engine if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
+    /// First names of the options that the section itself gives, without those of `[global]`, in their order.
+    pub given: Vec<&'static str>,
 }
+
+/// Options that choose the requests of a job, which a replay takes from its trace.
+const CHOOSING_REQUESTS: [&str; 8] =
+    ["rw", "bs", "bssplit", "rwmixread", "rwmixwrite", "random_distribution", "rate_iops", "rate_process"];
 
 /// fio's default of `bs`.
 pub(super) const BLOCK_BYTES_DEFAULT: u32 = 4096;
@@ -90,6 +97,7 @@ impl Draft {
             selection: Selection::default(),
             synchronous_engine: None,
             filename: None,
+            given: Vec::new(),
         }
     }
 
@@ -98,6 +106,42 @@ impl Draft {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
+    }
+
+    /// Options of this section that would have no effect. Those of `[global]` are defaults for several jobs, some of which
+    /// may use them.
+    pub(super) fn unused(&self) -> Vec<Problem> {
+        let replays = self.read_iolog.is_some();
+        let is_mixed = self.reads && self.writes;
+        let problem = |option: &&'static str| {
+            if replays && CHOOSING_REQUESTS.contains(option) {
+                let found = format!("{option} with a trace, which says itself what is read and written, and when");
+                return Some(self.place.problem(option, found, "a replay without it, or a job without a trace"));
+            }
+            let (found, allowed) = match *option {
+                "rwmixread" | "rwmixwrite" if !is_mixed => {
+                    let found = format!("{option} in a job that only {}", if self.reads { "reads" } else { "writes" });
+                    (found, "rw=randrw or rw=rw, or a job without it")
+                }
+                "random_distribution" if self.job.pattern == Pattern::Sequential => {
+                    let found = format!("{option} in a job whose requests are sequential");
+                    (found, "rw=randread, randwrite or randrw, or a job without it")
+                }
+                "number_ios" if self.is_endless() => {
+                    let found = String::from("number_ios=0, with which nothing ends the job");
+                    (found, "1 or more, or a runtime, size or io_size without it")
+                }
+                _ => return None,
+            };
+            Some(self.place.problem(option, found, allowed))
+        };
+        self.given.iter().filter_map(problem).collect()
+    }
+
+    /// True if neither a number of requests, nor a time, nor an amount of bytes ends the job.
+    fn is_endless(&self) -> bool {
+        let is_unlimited = self.io_size == Some(Amount::Bytes(ENDLESS_BYTES));
+        is_unlimited && self.job.ios.is_none() && self.job.runtime.is_none()
     }
 
     pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<NamedTrace, Trace>) -> Result<Job, Problem> {

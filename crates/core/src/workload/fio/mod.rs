@@ -25,7 +25,22 @@ pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
 /// stands for an option without one.
 pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
     let lines: Vec<_> = flags.iter().map(|(name, text)| (*name, *text, None)).collect();
-    from_lines(JobPlace::new("command line", None), &lines)
+    let file = from_lines(JobPlace::new("command line", None), &lines)?;
+    let unused = file.drafts.iter().flat_map(Draft::unused);
+    Problems(given_twice(flags).chain(unused).collect()).or(file)
+}
+
+/// Options that are given more than once, under one name or several: only one value would count.
+fn given_twice<'a>(flags: &'a [(&str, &str)]) -> impl Iterator<Item = Problem> + 'a {
+    let first_name = |name: &str| match options::find(name)?.names[0] {
+        "rwmixwrite" => Some("rwmixread"),
+        first => Some(first),
+    };
+    flags.iter().enumerate().filter_map(move |(place, (name, text))| {
+        let earlier = flags[..place].iter().find(|(earlier, _)| first_name(earlier) == first_name(name))?;
+        let found = format!("both {}={} and {name}={text}", earlier.0, earlier.1);
+        Some(Problem::new("command line", None, found, "one of them"))
+    })
 }
 
 /// Reads one job from options in lines of a file; `place` is that of the job.
@@ -99,6 +114,7 @@ impl JobFileReader {
         }
         let mut draft = self.defaults.clone();
         draft.job.name = name.into();
+        draft.given.clear();
         draft.place.line = Some(number);
         self.section = CurrentSection::Job(Box::new(draft));
     }
@@ -122,6 +138,7 @@ impl JobFileReader {
     fn end_section(&mut self) {
         if let CurrentSection::Job(draft) = std::mem::replace(&mut self.section, CurrentSection::None) {
             self.problems.extend(draft.contradiction());
+            self.problems.extend(draft.unused());
             self.drafts.push(*draft);
         }
     }

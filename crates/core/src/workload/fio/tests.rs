@@ -54,7 +54,37 @@ fn directions_and_mixes_become_shares_of_reads() {
     assert_eq!((percent("rw=read"), percent("rw=write"), percent("rw=rw")), (100.0, 0.0, 50.0));
     assert_eq!(percent("rw=randrw\nrwmixread=70"), 70.0);
     assert_eq!(percent("rw=randrw\nrwmixread=70\nrwmixwrite=60"), 40.0, "the later one counts");
-    assert_eq!(percent("rw=randread\nrwmixread=70"), 100.0);
+    let jobs = resolve("[global]\nrwmixread=70\n[a]\nrw=randread\n[b]\nrw=randrw\n");
+    assert_eq!(jobs.iter().map(|job| job.read_percent).collect::<Vec<_>>(), [100.0, 70.0]);
+}
+
+#[test]
+fn option_without_effect_in_its_job_is_refused_with_the_one_that_it_needs() {
+    assert_eq!(
+        problems(
+            "[a]\nrw=randread\nrwmixread=70\n[b]\nrw=write\nrandom_distribution=zipf:1.2\n[c]\nread_iolog=x\nrw=randread\nbs=8k\n"
+        ),
+        [
+            "f:3: rwmixread in a job that only reads; allowed: rw=randrw or rw=rw, or a job without it",
+            "f:6: random_distribution in a job whose requests are sequential; allowed: rw=randread, randwrite or randrw, or a job without it",
+            "f:9: rw with a trace, which says itself what is read and written, and when; allowed: a replay without it, or a job without a trace",
+            "f:10: bs with a trace, which says itself what is read and written, and when; allowed: a replay without it, or a job without a trace",
+        ]
+    );
+}
+
+#[test]
+fn option_that_flags_give_twice_is_refused_under_any_of_its_names() {
+    let text = |flags: &[(&str, &str)]| from_flags(flags).expect_err("twice").to_string();
+    assert_eq!(
+        text(&[("iodepth", "8"), ("iodepth", "4")]),
+        "command line: both iodepth=8 and iodepth=4; allowed: one of them"
+    );
+    let endless = [("rw", "randread"), ("number_ios", "0"), ("io_size", "1024p")];
+    assert!(text(&endless).contains("number_ios=0, with which nothing ends the job"));
+    assert!(from_flags(&[&endless[..], &[("runtime", "1s")]].concat()).is_ok());
+    assert!(text(&[("bs", "4k"), ("blocksize", "4k")]).contains("both bs=4k and blocksize=4k"));
+    assert!(text(&[("rw", "rw"), ("rwmixread", "4"), ("rwmixwrite", "5")]).contains("both rwmixread=4"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ const fn no_effect(names: &'static [&'static str]) -> JobOption {
 const BYTES: &str = "bytes with a suffix, such as 10g, or a percentage from 1% to 100%";
 const SECONDS: &str = "a whole number with us, ms, s (the default), m, h or d, less than 213 days";
 const MICROSECONDS: &str = "a whole number with us (the default), ms, s, m, h or d, less than 213 days";
-const WHOLE: &str = "a whole number of 32 bits";
+const WHOLE: &str = "a whole number from 0 to 4294967295";
 const ON: &[&str] = &["1"];
 const OFF: &[&str] = &["0"];
 
@@ -322,6 +322,9 @@ pub(super) fn set(draft: &mut Draft, name: &str, text: Option<&str>, line: Optio
         return Err(Problem::new(file, line, found, allowed));
     };
     draft.place.note(option.names[0], line);
+    if matches!(option.kind, OptionKind::Value(_)) {
+        draft.given.push(option.names[0]);
+    }
     match apply(option, draft, text) {
         Some(()) => Ok(()),
         None => {
