@@ -20,6 +20,8 @@ use phaselink_serve::device::store;
 const ALLOWED: &str = "a path of its own: a new file, an earlier result or a pipe";
 /// Description of a sweep's state file, for error messages.
 const RUNS: &str = "the finished runs of a sweep";
+/// Number of bytes from which the kind of a file is recognised.
+const BEGINNING_BYTES: u64 = 4096;
 /// Largest number of symbolic links followed to a file that does not exist yet: as many as Linux follows
 /// (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -102,7 +104,7 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
         kind if kind.is_dir() => Some("a directory"),
         kind if kind.is_socket() => Some("a socket"),
         kind if kind.is_block_device() => Some("a disk"),
-        kind if kind.is_file() => in_file(path).map_err(|error| unwritable(path, &error))?,
+        kind if kind.is_file() => in_file(role, path).map_err(|error| unwritable(path, &error))?,
         _ => None,
     };
     match precious {
@@ -144,19 +146,49 @@ fn claims() -> MutexGuard<'static, Vec<Claim>> {
 }
 
 /// Returns the description of a file's content that must not be overwritten; `None` if the file may be.
-fn in_file(path: &Path) -> io::Result<Option<&'static str>> {
+fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     let mut first = Vec::new();
-    (&file).take(state::HEADER.len() as u64).read_to_end(&mut first)?;
+    (&file).take(BEGINNING_BYTES).read_to_end(&mut first)?;
     if first.starts_with(&store::MAGIC) {
         return Ok(Some("a store"));
     }
     if first.starts_with(state::HEADER.as_bytes()) {
         return Ok(Some(RUNS));
     }
+    if let Role::Output(flag) = role
+        && let Some(words) = of_another_kind(flag, &first)
+    {
+        return Ok(Some(words));
+    }
     // File systems without locks have no file that is locked.
     let is_locked = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     Ok(is_locked.then_some("a file that a running program has locked"))
+}
+
+/// Returns the description of a file that begins with these bytes if no earlier output of `flag` does.
+fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(first);
+    let text = text.trim_start();
+    if text.is_empty() {
+        return None;
+    }
+    match flag {
+        "--json" | "--perfetto" => (!text.starts_with('{')).then_some("a file that is no JSON result"),
+        "--report" => (!text.starts_with(['{', '<'])).then_some("a file that is no part of a report"),
+        _ => is_description(text).then_some("a description, such as a drive or a job"),
+    }
+}
+
+/// True if a text begins as a TOML file, a job file or a JSON document does: with a section, a key and its value, or an
+/// object.
+fn is_description(text: &str) -> bool {
+    let is_comment = |line: &&str| line.is_empty() || line.starts_with(['#', ';']);
+    let Some(line) = text.lines().map(str::trim).find(|line| !is_comment(line)) else { return true };
+    let is_key = |key: &str| {
+        !key.is_empty() && key.chars().all(|character| character.is_alphanumeric() || "_-.".contains(character))
+    };
+    line.starts_with(['[', '{']) || line.split_once('=').is_some_and(|(key, _)| is_key(key.trim_end()))
 }
 
 impl Claim {

@@ -229,7 +229,7 @@ fn two_outputs_into_one_file_are_refused_whether_or_not_it_exists() {
             assert_eq!(fs::read(here.join("one")).ok(), before);
         }
         if !exists {
-            ["one", "out/result.json"].iter().for_each(|name| fs::write(here.join(name), "earlier").unwrap());
+            ["one", "out/result.json"].iter().for_each(|name| fs::write(here.join(name), "{}").unwrap());
         }
     }
 }
@@ -237,7 +237,7 @@ fn two_outputs_into_one_file_are_refused_whether_or_not_it_exists() {
 #[test]
 fn a_result_replaces_an_earlier_one_through_links_and_keeps_its_permissions() {
     let here = described("outputs-replaced");
-    fs::write(here.join("result"), "earlier").unwrap();
+    fs::write(here.join("result"), "{ \"earlier\": 1 }").unwrap();
     fs::set_permissions(here.join("result"), fs::Permissions::from_mode(0o640)).unwrap();
     symlink("result", here.join("link")).unwrap();
     symlink("to-be", here.join("dangling")).unwrap();
@@ -260,14 +260,37 @@ fn shell(here: &Path, script: &str) -> Ran {
 }
 
 #[test]
+fn file_that_is_no_earlier_output_of_the_flag_is_not_overwritten() {
+    let here = described("outputs-kinds");
+    fs::create_dir(here.join("out")).unwrap();
+    fs::write(here.join("notes"), "what I found").unwrap();
+    fs::write(here.join("out/index.html"), "what I found").unwrap();
+    for (arguments, found) in [
+        ("run nvme --json=d.toml", "d.toml: --json would overwrite a file that is no JSON result; "),
+        ("run nvme --perfetto notes", "notes: --perfetto would overwrite a file that is no JSON result; "),
+        (
+            "compare --ios 10 --report out",
+            "out/index.html: --report would overwrite a file that is no part of a report; ",
+        ),
+        ("sweep p.toml --csv=bare.fio", "bare.fio: --csv would overwrite a description, such as a drive or a job; "),
+    ] {
+        let before = ["d.toml", "notes", "bare.fio"].map(|name| fs::read(here.join(name)).unwrap());
+        let ran = phaselink(&here, arguments);
+        assert!(ran.stderr.starts_with(&format!("error: {found}")), "{arguments}: {}", ran.stderr);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments}");
+        assert_eq!(["d.toml", "notes", "bare.fio"].map(|name| fs::read(here.join(name)).unwrap()), before);
+    }
+}
+
+#[test]
 fn a_result_that_cannot_be_written_whole_leaves_the_earlier_one() {
     let here = described("outputs-full");
-    fs::write(here.join("result"), "earlier").unwrap();
+    fs::write(here.join("result"), "{ \"earlier\": 1 }").unwrap();
     // A file that grows beyond the limit is an error as on a full disk, where the signal is ignored.
     let ran = shell(&here, "trap '' XFSZ; ulimit -f 1; phaselink run nvme --number-ios 9 --json=result");
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.starts_with("error: result: cannot be written: "), "{}", ran.stderr);
-    assert_eq!(fs::read_to_string(here.join("result")).unwrap(), "earlier");
+    assert_eq!(fs::read_to_string(here.join("result")).unwrap(), "{ \"earlier\": 1 }");
     assert!(!here.join("result.partial").exists());
     let ran = phaselink(&here, "run nvme --number-ios 9 --json=/dev/full");
     assert!(ran.stderr.starts_with("error: /dev/full: cannot be written: "), "{}", ran.stderr);
