@@ -24,7 +24,7 @@ const STREAM_BYTES_MAX: u64 = 1 << 30;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Returns the drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of
-/// the same name, which is meant with `./`. Replaced keys are named on standard error.
+/// the same name, which is meant with `./`. Replaced keys and assumed parts are named on standard error.
 ///
 /// # Errors
 /// All problems of the drive.
@@ -33,7 +33,8 @@ pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Pro
         None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
         _ => Described::shipped(word, overrides, description)?,
     };
-    described.drive().notes().iter().for_each(|note| notes::tell(&format!("note: {note}")));
+    let told = described.drive().notes().into_iter().chain(described.unstated());
+    told.for_each(|note| notes::tell(&format!("note: {note}")));
     Ok(described)
 }
 

@@ -45,3 +45,17 @@ fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
         command line: rw with a trace, which says itself what is read and written, and when; allowed: a replay without it, or a job without a trace
     "#]].assert_eq(&told);
 }
+
+#[test]
+fn own_drive_says_what_it_leaves_to_defaults() {
+    let file = directory("choices-own").join("mine.toml");
+    fs::write(&file, "interface = \"nvme\"\n[media]\ntechnology = \"nand\"\nread_ns = 40_000\n").unwrap();
+    for verb in ["run FILE --number-ios 9", "compare FILE nvme --ios 9", "check FILE"] {
+        let told = notes(&verb.replace("FILE", file.to_str().unwrap()));
+        assert_eq!(told.len(), 1, "{told:?}");
+        for part in ["mine: not stated", "link (PCI Express gen", "host (1 core at", "translation (none"] {
+            assert!(told[0].contains(part), "{told:?}");
+        }
+    }
+    assert_eq!(notes("run nvme --number-ios 9"), [""; 0]);
+}

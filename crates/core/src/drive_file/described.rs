@@ -1,6 +1,6 @@
 //! A drive together with the text that it was read from.
 
-use super::{Override, ReadFile, shipped};
+use super::{Override, ReadFile, shipped, unstated};
 use crate::drive::Drive;
 use crate::problem::Problems;
 
@@ -39,6 +39,14 @@ impl Described {
     /// All problems of the overrides.
     pub fn with(&self, overrides: &[Override]) -> Result<Described, Problems> {
         Described::read(&self.file, &self.text, &[&self.overrides, overrides].concat(), self.others)
+    }
+
+    /// Returns a sentence on the parts that a run assumes because neither the user's file nor an override states them;
+    /// `None` if there are none. A shipped drive states everything, unless an override gives it another memory.
+    pub fn unstated(&self) -> Option<String> {
+        let is_own = shipped::all().all(|shipped| shipped.file != self.file);
+        let has_memory = self.overrides.iter().any(|given| given.is_of("media"));
+        (is_own || has_memory).then(|| unstated::sentence(&self.drive, is_own))?
     }
 
     /// The drive as it was read.

@@ -18,6 +18,7 @@ mod reader;
 mod schema;
 pub mod shipped;
 mod stages;
+mod unstated;
 
 #[cfg(test)]
 mod tests;

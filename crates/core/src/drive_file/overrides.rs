@@ -17,7 +17,20 @@ impl Override {
     /// # Errors
     /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
     pub fn parse(text: &str) -> Result<Override, Problem> {
-        Override::parse_at(Place::whole(format!("--set {text}")), text)
+        Override::parse_given_as(&format!("--set {text}"), text)
+    }
+
+    /// Parses `section.key=value` that the user has given as `given`, such as `--stack linux-6`; problems name it so.
+    ///
+    /// # Errors
+    /// As [`Override::parse`].
+    pub fn parse_given_as(given: &str, text: &str) -> Result<Override, Problem> {
+        Override::parse_at(Place::whole(given), text)
+    }
+
+    /// True if the override gives a key of this section.
+    pub fn is_of(&self, section: &str) -> bool {
+        document::entry(&self.table, section).is_some()
     }
 
     /// Parses `section.key=value` of a text that stands at `place`.

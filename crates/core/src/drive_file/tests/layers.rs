@@ -1,6 +1,8 @@
 //! Tests of precedence between layers, and of the recorded origin of each value.
 
-use super::super::{Drive, Override, presets, shipped};
+use expect_test::expect;
+
+use super::super::{Described, Drive, Override, no_files, presets, shipped};
 use super::{messages, read, read_with};
 use crate::config::Wait;
 use crate::drive::Interface;
@@ -287,4 +289,32 @@ fn stage_list_with_unknown_or_missing_before_or_after_is_refused() {
         of("{ name = 'a', after = 3 }").contains("stack.stages.after is 3; allowed: the name of a stage in quotes")
     );
     assert!(of("{ name = 'a', after = 'block layer', submit_us = 3 }").contains("unknown key submit_us"));
+}
+
+/// Sentence on the parts that a drive of this name and text does not state.
+fn unstated(file: &str, text: &str, given: &[&str]) -> Option<String> {
+    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Described::read(file, text, &overrides, no_files).unwrap().unstated()
+}
+
+#[test]
+fn own_drive_says_which_parts_it_leaves_to_defaults_and_a_whole_one_nothing() {
+    let told = unstated("d.toml", "interface = 'nvme'\n[media]\nread_ns = 300\n", &[]).unwrap();
+    expect!["d: not stated, and therefore assumed: link (PCI Express gen 2 x4) and host (1 core at 3.8 GHz)"]
+        .assert_eq(&told);
+    assert_eq!(unstated("d.toml", "preset = 'nvme'\n", &[]), None);
+    assert_eq!(
+        unstated("d.toml", "interface = 'nvme'\n[media]\nread_ns = 3\n[link]\nlanes = 4\n[host]\ncores = 4\n", &[]),
+        None
+    );
+}
+
+#[test]
+fn flash_without_a_translation_layer_says_that_it_is_written_in_place() {
+    let told = unstated("d.toml", "preset = 'nvme'\n[media]\ntechnology = 'nand'\n", &[]).unwrap();
+    expect![[r#"d: not stated, and therefore assumed: translation (none: each write programs its page in place, without erases or garbage collection; translation.mapping = "page" adds a layer)"#]].assert_eq(&told);
+    let shipped = shipped::find("nvme").unwrap();
+    assert_eq!(unstated(shipped.file, shipped.text, &["link.lanes=4"]), None);
+    assert!(unstated(shipped.file, shipped.text, &["media.preset=nand-slc"]).unwrap().contains("in place"));
+    assert_eq!(unstated("d.toml", "preset = 'tlc-gen4'\n", &[]), None);
 }

@@ -1,0 +1,40 @@
+//! Parts of a drive that its description does not state, so that a run assumes them.
+
+use crate::config::origin::{Origin, Sources};
+use crate::config::{Mapping, Technology};
+use crate::drive::Drive;
+use crate::results::words::{counted, listed};
+
+/// Describes a part of a drive in a few words.
+type PartWords = fn(&Drive) -> String;
+
+/// Sections that every result depends on, with the words for their defaults.
+const PARTS: [(&str, PartWords); 3] = [
+    ("media", |drive| format!("{} of {} banks", drive.media.technology.name(), drive.media.banks_per_channel)),
+    ("link", |drive| format!("PCI Express gen {} x{}", drive.link.generation, drive.link.lanes)),
+    ("host", |drive| format!("{} at {} GHz", counted(drive.host.cores.into(), "core"), drive.host.core_ghz)),
+];
+
+/// Sentence on the parts that hold their defaults because no text names them, and on flash without a translation layer;
+/// `None` if everything is stated. Sections count for a drive of the user's own only.
+pub(super) fn sentence(drive: &Drive, is_own: bool) -> Option<String> {
+    let parts = PARTS.iter().filter(|(section, _)| is_own && !is_stated(&drive.sources, section));
+    let parts = parts.map(|(section, words)| format!("{section} ({})", words(drive)));
+    let assumed: Vec<String> = parts.chain(translation(drive)).collect();
+    (!assumed.is_empty()).then(|| format!("{}: not stated, and therefore assumed: {}", drive.name, listed(&assumed)))
+}
+
+/// True if a text or a preset gives at least one key of the section.
+fn is_stated(sources: &Sources, section: &str) -> bool {
+    let is_key = |key: &String| key.split_once('.').is_some_and(|(of, _)| of == section);
+    sources.presets.contains_key(section) || sources.origins.keys().any(is_key)
+}
+
+/// Consequence of flash whose translation layer is not stated.
+fn translation(drive: &Drive) -> Option<String> {
+    let is_flash = drive.media.technology == Technology::Nand && drive.translation.mapping == Mapping::None;
+    let is_stated = drive.sources.of("translation.mapping") != Origin::Default;
+    let words = "translation (none: each write programs its page in place, without erases or garbage collection; \
+                 translation.mapping = \"page\" adds a layer)";
+    (is_flash && !is_stated).then(|| String::from(words))
+}
