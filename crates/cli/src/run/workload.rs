@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace::{Format, NamedTrace};
-use phaselink_core::workload::{Job, Limits, Trace, UnresolvedJobs, fio, has_end, with_defaults};
+use phaselink_core::workload::{Job, Limits, Trace, UnresolvedJobs, fio, has_end, in_words, with_defaults};
 
 use crate::{describe, input, traces};
 
@@ -169,12 +169,12 @@ impl JobFlags {
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
         let written = UnresolvedJobs::new([fio::from_flags(&options)?], traces::read)?;
-        let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let spelt = in_words(options.iter().copied());
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
             false => "",
         };
-        let summary = format!("Job: {}{hint}\n{}", spelt.join(" "), notes(&written));
+        let summary = format!("Job: {spelt}{hint}\n{}", notes(&written));
         Ok(Told { written, summary })
     }
 

@@ -59,3 +59,10 @@ fn own_drive_says_what_it_leaves_to_defaults() {
     }
     assert_eq!(notes("run nvme --number-ios 9"), [""; 0]);
 }
+
+#[test]
+fn job_line_names_no_size_that_was_not_given() {
+    let first = |arguments: &str| String::from(printed(arguments).lines().next().unwrap());
+    assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");
+    assert!(first("run nvme --number-ios 9 -O io_size=1m").ends_with("io_size=1m"));
+}

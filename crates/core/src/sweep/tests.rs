@@ -188,7 +188,7 @@ fn rows_show_what_varies_and_give_programs_everything() {
     let all = [text::heading(plan, 2), text::table(plan, &rows), text::csv(plan, &rows)].join("\n");
     expect![[r#"
         p.toml: 2 points, drive nvme, seed 1, link.lanes = 4
-        Job: bs=4k iodepth=1 number_ios=20 io_size=1024p
+        Job: bs=4k iodepth=1 number_ios=20
 
         job.rw    requests      p50      p99
         ────────────────────────────────────

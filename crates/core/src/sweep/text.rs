@@ -14,6 +14,7 @@ use crate::report::{Table, units};
 use crate::results::documents::{ByName, RowFigures, SweepRow, value};
 use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
+use crate::workload::in_words;
 
 /// A point that has run.
 #[derive(Clone, Copy, Debug)]
@@ -124,8 +125,8 @@ fn job(plan: &Plan) -> String {
     };
     let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == AxisTarget::Job(name));
     let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
-    let spelt: Vec<String> = options.map(|(name, text)| format!("{name}={text}")).collect();
-    format!("Job: {}", spelt.join(" "))
+    let options: Vec<(String, String)> = options.collect();
+    format!("Job: {}", in_words(options.iter().map(|(name, text)| (name.as_str(), text.as_str()))))
 }
 
 fn is_numeric(swept: &Swept) -> bool {

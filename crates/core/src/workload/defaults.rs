@@ -6,6 +6,8 @@ const NUMBER_IOS_DEFAULT: &str = "100000";
 const REPLAY_IODEPTH_DEFAULT: &str = "32";
 /// Size larger than any drive: with it, other limits end a job.
 const ENDLESS: &str = "1024p";
+/// Number of bytes that [`ENDLESS`] stands for.
+pub(super) const ENDLESS_BYTES: u64 = 1 << 60;
 /// Options any of which ends a job.
 const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
@@ -40,6 +42,12 @@ pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)
     options
 }
 
+/// Completed options as `name=value`, without the size that is no end and that nobody has given.
+pub fn in_words<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let told = options.filter(|option| *option != ("io_size", ENDLESS));
+    told.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +65,8 @@ mod tests {
     #[test]
     fn given_end_of_a_job_is_its_only_end() {
         assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
+        let options = with_defaults(&[("number_ios", "5")]);
+        assert_eq!(in_words(options.into_iter()), "rw=randread bs=4k iodepth=1 number_ios=5");
         assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
         assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");
     }

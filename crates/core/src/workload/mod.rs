@@ -26,7 +26,7 @@ mod written;
 
 pub use batch::{Batch, BatchSizes, EngineChoice};
 pub use check::{EngineSupport, JobPlace, Limits, problems_together};
-pub use defaults::{has_end, with_defaults};
+pub use defaults::{has_end, in_words, with_defaults};
 pub use flushes::Flushes;
 pub use generator::Generator;
 pub use job_file::JobFile;
