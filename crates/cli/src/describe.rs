@@ -1,12 +1,14 @@
 //! Formats numbers, lists and drives as people write them.
 
 pub(crate) use phaselink_core::compare::promise;
+use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
 use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::results::units;
 pub(crate) use phaselink_core::results::words::{UNBROKEN, counted, listed, requests, size};
 use phaselink_core::time::Span;
+use phaselink_core::workload::Job;
 
 /// Longest line of prose.
 const WIDTH: usize = 100;
@@ -84,9 +86,13 @@ pub(crate) fn host(drive: &Drive) -> String {
     format!("{cores} at {} GHz, {} for a context switch", drive.host.core_ghz, units::span(drive.host.context_switch))
 }
 
-/// Describes the interface of a drive with the software above it in one line.
-pub(crate) fn interface(drive: &Drive) -> String {
+/// Describes the interface of a drive with the software above it in one line, as the first of these jobs meets it.
+pub(crate) fn interface(drive: &Drive, jobs: &[Job]) -> String {
     let protocol = drive.protocol();
+    if let Some((engine, switches)) = engine(drive, jobs) {
+        let wait = if polls(engine, switches) { "polling" } else { waiting(Wait::Sleep) };
+        return format!("{}, {wait}, {}", protocol.title(), software_of(drive, engine, switches));
+    }
     let wait = protocol.waiting(drive).unwrap_or_else(|| String::from(waiting(drive.host.wait)));
     format!("{}, {wait}, {}", protocol.title(), software(drive))
 }
@@ -99,6 +105,14 @@ fn waiting(wait: Wait) -> &'static str {
     }
 }
 
+/// Returns the I/O engine of the first job, if jobs choose among several.
+fn engine(drive: &Drive, jobs: &[Job]) -> Option<(IoEngine, EngineOptions)> {
+    let support = drive.limits().ways_in?;
+    let first = jobs.first();
+    let engine = first.and_then(|job| support.engine(job)).unwrap_or(support.default);
+    Some((engine, first.map_or_else(EngineOptions::default, |job| job.way.switches)))
+}
+
 fn software(drive: &Drive) -> String {
     let stages = &drive.stack.stages;
     if stages.is_empty() {
@@ -107,6 +121,18 @@ fn software(drive: &Drive) -> String {
     let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
     let total: Span = stages.iter().map(|stage| stage.submit + stage.complete).sum();
     format!("through {} ({})", listed(&names), units::span(total))
+}
+
+/// Describes the stages that a request of an I/O engine passes; those that are counted together are named once.
+fn software_of(drive: &Drive, engine: IoEngine, switches: EngineOptions) -> String {
+    let words = drive.stack.words(engine, switches);
+    let mut names: Vec<String> = Vec::new();
+    for stage in drive.stack.stages.iter().filter(|stage| stage.is_passed(&words)) {
+        if !names.iter().any(|name| name == stage.column()) {
+            names.push(stage.column().into());
+        }
+    }
+    format!("with {} through {}", engine.name(), listed(&names))
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ pub(crate) struct DriveFlags {
     /// says
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<String>,
-    /// Replace the drive's software stack by a preset, or by the [stack] of a file
+    /// Replace the drive's software stack by a preset, as in linux-6 for the drive under Linux, or by the [stack] of a
+    /// file; where its threads sleep until interrupts, the drive raises them
     #[arg(long, value_name = "NAME|FILE")]
     stack: Option<String>,
 }
@@ -35,13 +36,23 @@ impl DriveFlags {
     /// # Errors
     /// Every flag that is not a key with a value.
     pub(crate) fn resolve(&self) -> Result<Vec<Override>, Problems> {
-        input::all(self.texts().iter().map(|text| Override::parse(text).map_err(Problems::from)))
+        let presets = self.presets().map(|(section, name)| {
+            let given = format!("--{section} {name}");
+            Override::parse_given_as(&given, &format!("{section}.preset={name}")).map_err(Problems::from)
+        });
+        let set = self.set.iter().map(|text| Override::parse(text).map_err(Problems::from));
+        input::all(presets.chain(set))
     }
 
     /// Returns the overrides as they could be typed with `--set`.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
-        let presets = presets.iter().filter_map(|(section, name)| Some(format!("{section}.preset={}", name.as_ref()?)));
+        let presets = self.presets().map(|(section, name)| format!("{section}.preset={name}"));
         presets.chain(self.set.iter().cloned()).collect()
+    }
+
+    /// Sections with the preset that a flag of their own names.
+    fn presets(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
+        presets.into_iter().filter_map(|(section, name)| Some((section, name.as_ref()?)))
     }
 }

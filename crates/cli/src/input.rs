@@ -11,6 +11,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{JobFile, fio};
 
+use crate::describe::listed;
 use crate::notes;
 use crate::output::claims::{self, Role};
 
@@ -23,19 +24,60 @@ const STREAM_BYTES_MAX: u64 = 1 << 30;
 /// Number of bytes read before the text is examined again.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// Drive that has been read, with what its reader decided beside its text.
+struct ReadDrive {
+    described: Described,
+    /// Key that was set so that the drive raises the interrupts for which its stack waits.
+    interrupts: Option<&'static str>,
+    /// True if the stack of the overrides is not for the drive's interface, so that it keeps its own.
+    keeps_stack: bool,
+}
+
 /// Returns the drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of
 /// the same name, which is meant with `./`. Replaced keys and assumed parts are named on standard error.
 ///
 /// # Errors
 /// All problems of the drive.
 pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
+    Ok(told(vec![read_drive(word, overrides)?]).remove(0))
+}
+
+fn read_drive(word: &str, overrides: &[Override]) -> Result<ReadDrive, Problems> {
     let described = match shipped::find(word) {
         None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
         _ => Described::shipped(word, overrides, description)?,
     };
-    let told = described.drive().notes().into_iter().chain(described.unstated());
-    told.for_each(|note| notes::tell(&format!("note: {note}")));
-    Ok(described)
+    let (described, interrupts) = match described.with_interrupts() {
+        Some((with_interrupts, key)) => (with_interrupts, Some(key)),
+        None => (described, None),
+    };
+    Ok(ReadDrive { described, interrupts, keeps_stack: false })
+}
+
+/// Names on standard error what was replaced, assumed and set in these drives, and returns them.
+fn told(drives: Vec<ReadDrive>) -> Vec<Described> {
+    let tell = |note: String| notes::tell(&format!("note: {note}"));
+    for ReadDrive { described, .. } in &drives {
+        described.drive().notes().into_iter().chain(described.unstated()).for_each(tell);
+    }
+    let names = |is_meant: &dyn Fn(&ReadDrive) -> bool| -> Vec<String> {
+        drives.iter().filter(|drive| is_meant(drive)).map(|drive| drive.described.drive().name.clone()).collect()
+    };
+    let with_interrupts = names(&|drive| drive.interrupts.is_some());
+    if let Some(key) = drives.iter().find_map(|drive| drive.interrupts) {
+        let names = listed(&with_interrupts);
+        tell(format!("{names}: {key} = true, because the threads of the stack sleep until an interrupt"));
+    }
+    let with_own = names(&|drive| drive.keeps_stack);
+    if !with_own.is_empty() {
+        let keep = if with_own.len() == 1 {
+            "keeps its own stack: the interface takes"
+        } else {
+            "keep their own stacks: their interfaces take"
+        };
+        tell(format!("{} {keep} no I/O engines", listed(&with_own)));
+    }
+    drives.into_iter().map(|drive| drive.described).collect()
 }
 
 /// Returns the device or drive of this name, or in this file, of which only the path to host memory is simulated.
@@ -71,7 +113,25 @@ pub(crate) fn description(path: &str) -> Result<String, Problem> {
 /// # Errors
 /// All problems of any of them.
 pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
-    all(words.iter().map(|word| drive(word, overrides)))
+    Ok(told(all(words.iter().map(|word| read_drive(word, overrides)))?))
+}
+
+/// Returns drives to be compared: a stack of the overrides is for those whose interface takes it, and the others keep
+/// their own, if it is for any.
+///
+/// # Errors
+/// All problems of any of them.
+pub(crate) fn drives_side_by_side(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
+    let read: Vec<_> = words.iter().map(|word| read_drive(word, overrides)).collect();
+    let rest: Vec<Override> = overrides.iter().filter(|given| !given.is_of("stack")).cloned().collect();
+    if rest.len() == overrides.len() || !read.iter().any(Result::is_ok) {
+        return Ok(told(all(read)?));
+    }
+    let beside = |(word, read): (&String, Result<ReadDrive, Problems>)| {
+        let own = || read_drive(word, &rest).ok().filter(|own| !own.described.drive().protocol().takes_engines());
+        read.or_else(|problems| own().map(|own| ReadDrive { keeps_stack: true, ..own }).ok_or(problems))
+    };
+    Ok(told(all(words.iter().zip(read).map(beside))?))
 }
 
 /// Reads a job file.

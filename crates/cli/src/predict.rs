@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::intervals::{Doubted, IntervalFlags, Subject};
-use crate::run::workload::{Workload, WorkloadFlags};
+use crate::run::workload::{Workload, WorkloadFlags, tell_engine_without_effect};
 use crate::{describe, input, intervals, output};
 
 const EXAMPLES: &str = include_str!("../help/predict.txt");
@@ -36,6 +36,8 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
     let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive().limits())))?;
+    let drives = described.iter().map(Described::drive);
+    tell_engine_without_effect(drives.zip(workloads.iter().map(|workload| &workload.jobs[..])));
     let predictions: Vec<Prediction> = described
         .iter()
         .zip(&workloads)

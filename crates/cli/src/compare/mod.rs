@@ -24,7 +24,8 @@ use crate::ending::{Ending, Failure};
 use crate::intervals::{IntervalFlags, Subject};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
-use crate::{input, intervals, output, precision};
+use crate::run::workload::tell_engine_without_effect;
+use crate::{input, interrupt, intervals, notes, output, precision};
 use points::{Line, PointFlags};
 
 const EXAMPLES: &str = include_str!("../../help/compare.txt");
@@ -75,7 +76,8 @@ struct Comparison {
 
 /// Run the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let comparison = arguments.resolve()?;
+    let mut comparison = arguments.resolve()?;
+    comparison.tell_engine_without_effect();
     let report = arguments.report.open()?;
     let mut groups = comparison.run()?;
     comparison.doubt(&mut groups);
@@ -94,7 +96,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
-        let described = input::drives(&self.names(), &overrides)?;
+        let described = input::drives_side_by_side(&self.names(), &overrides)?;
         let drives: Vec<Drive> = described.iter().map(|described| described.drive().clone()).collect();
         Ok(Comparison {
             lines: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
@@ -126,8 +128,14 @@ impl Comparison {
         compare::document(self.seed, &self.options, &self.set, &self.drives, groups)
     }
 
-    /// Run all of it, on all processors.
-    fn run(&self) -> Result<Vec<ComparedGroup>, Problems> {
+    fn tell_engine_without_effect(&self) {
+        let Some(line) = self.lines.first() else { return };
+        let jobs = self.drives.iter().zip(&line.point.jobs);
+        tell_engine_without_effect(jobs.filter_map(|(drive, jobs)| Some((drive, jobs.as_deref()?))));
+    }
+
+    /// Runs all of it, on all processors, line by line; runs that the user has stopped have no result.
+    fn run(&self, stopped: &AtomicBool) -> Result<Vec<ComparedGroup>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
             let Some(jobs) = jobs else { return Ok(None) };

@@ -74,8 +74,9 @@ pub(super) fn heading(comparison: &Comparison, groups: &[ComparedGroup]) -> Stri
     }
     text.push('\n');
     let width = drives.iter().map(|drive| drive.name.chars().count()).max().unwrap_or(0);
-    for drive in drives {
-        let _ = writeln!(text, "{:width$}  {}", drive.name, describe::interface(drive));
+    for (place, drive) in drives.iter().enumerate() {
+        let jobs = comparison.lines.iter().find_map(|line| line.point.jobs[place].as_deref()).unwrap_or_default();
+        let _ = writeln!(text, "{:width$}  {}", drive.name, describe::interface(drive, jobs));
     }
     text
 }

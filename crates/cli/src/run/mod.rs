@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::compare::findings_of_run;
+use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
@@ -99,8 +100,7 @@ struct Trust {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let drive = described.drive();
-    let workload = arguments.workload()?.resolve(&drive.limits())?;
-    arguments.precision.map_or(Ok(()), |_| precision::check(&workload.jobs))?;
+    let workload = arguments.workload(drive)?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(drive, &workload.jobs, arguments.seed)?,
         false => Simulation::new(drive, &workload.jobs, arguments.seed)?,
@@ -147,11 +147,16 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    fn workload(&self) -> Result<WorkloadFlags, Problems> {
-        Ok(match self.precision {
-            Some(_) => self.workload.ending_after(precision::IOS_MAX),
-            None => self.workload.clone(),
-        })
+    /// The jobs on the drive, which end where the requested precision needs no more requests.
+    fn workload(&self, drive: &Drive) -> Result<Workload, Problems> {
+        let limits = drive.limits();
+        let workload = match self.precision {
+            Some(_) => self.workload.ending_after(precision::IOS_MAX).resolve(&limits)?,
+            None => self.workload.resolve(&limits)?,
+        };
+        workload::tell_engine_without_effect([(drive, &workload.jobs[..])].into_iter());
+        self.precision.map_or(Ok(()), |_| precision::check(&workload.jobs))?;
+        Ok(workload)
     }
 
     /// Run to the end, where somebody wants to know how it goes in time with a timeline, or to the precision that is

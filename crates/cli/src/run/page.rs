@@ -30,7 +30,7 @@ pub(super) fn page(drive: &Drive, workload: &Workload, outcome: &Outcome, timeli
 /// The job, and what it runs on.
 fn heading(drive: &Drive, workload: &Workload) -> Vec<String> {
     let parts = [
-        ("interface", describe::interface(drive)),
+        ("interface", describe::interface(drive, &workload.jobs)),
         ("memory", describe::memory(drive)),
         ("write", describe::promise(drive)),
         ("link", describe::link(drive)),

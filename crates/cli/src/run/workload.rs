@@ -2,11 +2,14 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::trace::{Format, NamedTrace};
-use phaselink_core::workload::{Job, Limits, Trace, UnresolvedJobs, fio, has_end, in_words, with_defaults};
+use phaselink_core::workload::{
+    Job, Limits, Trace, UnresolvedJobs, engine_without_effect, fio, has_end, in_words, with_defaults,
+};
 
-use crate::{describe, input, traces};
+use crate::{describe, input, notes as told, traces};
 
 const HEADING: &str = "Workload, in the terms of fio";
 
@@ -125,6 +128,23 @@ impl Workload {
     /// Returns the jobs on a drive with other limits; none if it cannot run them.
     pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()
+    }
+}
+
+/// Says on standard error which drives treat the I/O engine of the jobs as any other, and what to do instead.
+pub(crate) fn tell_engine_without_effect<'a>(jobs: impl Iterator<Item = (&'a Drive, &'a [Job])>) {
+    let (mut names, mut engine) = (Vec::new(), "");
+    for (drive, jobs) in jobs {
+        if let Some(named) = engine_without_effect(jobs, &drive.limits()) {
+            engine = named;
+            names.push(drive.name.clone());
+        }
+    }
+    if !names.is_empty() {
+        let names = describe::listed(&names);
+        told::tell(&format!(
+            "note: ioengine={engine} changes nothing on {names}, whose host has no stack with engines; add --stack linux-6"
+        ));
     }
 }
 

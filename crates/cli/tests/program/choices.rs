@@ -61,6 +61,40 @@ fn own_drive_says_what_it_leaves_to_defaults() {
 }
 
 #[test]
+fn engine_that_changes_nothing_is_told_with_the_flag_that_makes_it_count() {
+    let note = "ioengine=libaio changes nothing on nvme, whose host has no stack with engines; add --stack linux-6";
+    assert_eq!(notes("run nvme -O ioengine=libaio --number-ios 9"), [note]);
+    let told = notes("compare nvme cxl --ios 9 -O ioengine=io_uring");
+    assert!(told[0].starts_with("ioengine=io_uring changes nothing on nvme and cxl, whose host"), "{told:?}");
+    assert_eq!(notes("run nvme --stack linux-6 -O ioengine=libaio --number-ios 9"), [""; 0]);
+}
+
+#[test]
+fn one_flag_puts_a_polled_drive_under_linux() {
+    let told = notes("run tlc-gen4 --stack linux-6 --number-ios 9");
+    assert_eq!(told, ["tlc-gen4: nvme.interrupts = true, because the threads of the stack sleep until an interrupt"]);
+    // Interrupts are there for jobs that sleep; one that polls has none, with the key or without.
+    let polled = |set: &str| printed(&format!("-q run optane-p4800x --stack linux-6 -O hipri=1 --number-ios 99 {set}"));
+    assert_eq!(polled(""), polled("--set nvme.interrupts=false"));
+    let refused = refusal("run tlc-gen4 --stack linux-6 --set nvme.interrupts=false");
+    assert!(refused.contains("nvme.interrupts = true in the drive, or hipri=1 in the job"), "{refused}");
+}
+
+#[test]
+fn stack_with_engines_on_another_interface_is_refused_at_its_flag() {
+    expect![[r#"--stack linux-6: the stack has stack.engines, with interface "cxl"; allowed: interface = "nvme", or a stack without engines, such as stack.preset = "user-space""#]].assert_eq(&refusal("run cxl --stack linux-6"));
+}
+
+#[test]
+fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
+    let told = notes("compare tlc-gen4 cxl-memory-gen5 cxl --stack linux-6 --ios 20");
+    assert_eq!(told[1..], ["cxl-memory-gen5 and cxl keep their own stacks: their interfaces take no I/O engines"]);
+    assert!(refusal("compare cxl --stack linux-6").starts_with("--stack linux-6: "));
+    let head = phaselink("compare nvme cxl --stack linux-6 --ios 20 -O ioengine=libaio").stdout;
+    assert!(head.contains("with libaio through application, system call, read and write, buffer, block layer, device driver and task work\n"), "{head}");
+}
+
+#[test]
 fn job_line_names_no_size_that_was_not_given() {
     let first = |arguments: &str| String::from(printed(arguments).lines().next().unwrap());
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");

@@ -174,12 +174,12 @@ fn a_comparison_takes_any_job_and_prints_what_a_run_of_it_prints() {
         "--numjobs 2 -O bssplit=4k/50:16k/50 --thinktime 20us --runtime 3ms --rw read",
         "--fio examples/mixed.fio",
     ] {
-        let run = document(&format!("run nvme {job} --json"));
+        let run = document(&format!("-q run nvme {job} --json"));
         let sum = |key: &str| {
             let directions = run["jobs"].as_array().unwrap().iter().flat_map(|job| [&job["read"], &job["write"]]);
             directions.map(|direction| direction[key].as_f64().unwrap()).sum::<f64>()
         };
-        let comparison = document(&format!("compare nvme {job} --json"));
+        let comparison = document(&format!("-q compare nvme {job} --json"));
         let cells = comparison["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 1, "{job}");
         assert_eq!(cells[0]["ios"].as_f64(), Some(sum("total_ios")), "{job}");
@@ -355,12 +355,12 @@ fn the_default_job_is_said_and_so_is_any_other() {
         "Job: rw=randread bs=4k iodepth=1 number_ios=100000 (the default; see phaselink run --help)"
     );
     assert_eq!(first("run --bs 512 --size 1m"), "Job: rw=randread iodepth=1 bs=512 size=1m");
-    assert_eq!(first("run nvme --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
+    assert_eq!(first("-q run nvme --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
 }
 
 #[test]
 fn several_job_files_run_together() {
-    let document = document("run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
+    let document = document("-q run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
     let names: Vec<&str> =
         document["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
     assert_eq!(names, ["poisson-reads", "randread-qd32"]);

@@ -92,6 +92,11 @@ impl IoEngine {
         matches!(self, IoEngine::IoUring | IoEngine::IoUringCmd)
     }
 
+    /// True if jobs with this engine poll for completions when they ask for it with `hipri`.
+    pub fn polls_on_demand(self) -> bool {
+        matches!(self, IoEngine::Sync | IoEngine::IoUring | IoEngine::IoUringCmd)
+    }
+
     /// Condition words that are true for jobs with this engine.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {

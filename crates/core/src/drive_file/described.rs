@@ -1,6 +1,8 @@
 //! A drive together with the text that it was read from.
 
 use super::{Override, ReadFile, shipped, unstated};
+use crate::config::engine::{EngineOptions, polls};
+use crate::config::origin::Origin;
 use crate::drive::Drive;
 use crate::problem::Problems;
 
@@ -47,6 +49,19 @@ impl Described {
         let is_own = shipped::all().all(|shipped| shipped.file != self.file);
         let has_memory = self.overrides.iter().any(|given| given.is_of("media"));
         (is_own || has_memory).then(|| unstated::sentence(&self.drive, is_own))?
+    }
+
+    /// Returns the drive with interrupts, and the key that turns them on, if an override gives it a stack whose threads
+    /// sleep until an interrupt, and the drive's own description alone turns interrupts off.
+    pub fn with_interrupts(&self) -> Option<(Described, &'static str)> {
+        let drive = &self.drive;
+        let key = drive.protocol().interrupts_key().filter(|key| drive.sources.of(key) != Origin::Set)?;
+        let sleeps = drive.limits().ways_in.is_some_and(|ways| !polls(ways.default, EngineOptions::default()));
+        if !sleeps || !self.overrides.iter().any(|given| given.is_of("stack")) {
+            return None;
+        }
+        let interrupts = Override::parse(&format!("{key}=true")).ok()?;
+        Some((self.with(&[interrupts]).ok()?, key))
     }
 
     /// The drive as it was read.

@@ -2,7 +2,7 @@
 
 use crate::config::engine::{IoEngine, WORDS};
 use crate::config::{Application, Filesystem, Host, IdleState, IoScheduler, LockHeld, Stack, StackStage};
-use crate::drive::Drive;
+use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
 /// Words that a stage's condition `when` names, without `!`.
@@ -24,8 +24,18 @@ pub(super) fn interface(drive: &Drive) -> Option<BrokenCondition> {
         drive.stack.has_engines() && !drive.protocol().takes_engines(),
         &["stack.engines", "interface"],
         format!("the stack has stack.engines, with interface \"{}\"", drive.interface.name()),
-        String::from("an interface whose driver submits requests in batches, or a stack without stack.engines"),
+        format!(
+            "{}, or a stack without engines, such as stack.preset = \"user-space\"",
+            interfaces_with_engines(drive)
+        ),
     )
+}
+
+/// Interfaces whose drivers take batches of requests, as values of the key.
+fn interfaces_with_engines(drive: &Drive) -> String {
+    let takes = |interface: &&Interface| Drive { interface: **interface, ..drive.clone() }.protocol().takes_engines();
+    let names = Interface::ALL.iter().filter(takes).map(|interface| format!("\"{}\"", interface.name()));
+    format!("interface = {}", names.collect::<Vec<_>>().join(", "))
 }
 
 /// Stages name known words in `when`.

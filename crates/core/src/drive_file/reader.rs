@@ -80,6 +80,8 @@ struct DriveReader {
     problems: Vec<Problem>,
     /// Origin of each key's value, by full name.
     settings: BTreeMap<String, Setting>,
+    /// Place of the entry that names the shipped preset of a section, where people can change it.
+    named: BTreeMap<&'static str, Place>,
     /// Full names of keys with a problem; they keep the value of a lower layer.
     faulty: BTreeSet<String>,
     marks: Vec<Mark>,
@@ -94,6 +96,7 @@ impl DriveReader {
             drive: Drive::blank(),
             problems: Vec::new(),
             settings: BTreeMap::new(),
+            named: BTreeMap::new(),
             faulty: BTreeSet::new(),
             marks: Vec::new(),
         }
@@ -363,12 +366,20 @@ impl DriveReader {
         self.drive.sources.origins = origins.collect();
         for rule in checks::broken(&self.drive) {
             if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
-                let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
-                let last = settings.max_by_key(|setting| (setting.rank, setting.place.line));
-                let place = last.map_or_else(|| Place::whole(file), |setting| setting.place.clone());
+                let settings = rule.keys.iter().filter_map(|key| Some((*key, self.settings.get(*key)?)));
+                let last = settings.max_by_key(|(_, setting)| (setting.rank, setting.place.line));
+                let place =
+                    last.map_or_else(|| Place::whole(file), |(key, setting)| self.place_of_setting(key, setting));
                 self.problems.push(place.problem(rule.found, rule.allowed));
             }
         }
+    }
+
+    /// Place where people can change the value of a key: for a value of a shipped preset, the entry that names the preset.
+    fn place_of_setting(&self, key: &str, setting: &Setting) -> Place {
+        let section = key.split('.').next().unwrap_or(key);
+        let named = self.named.get(section).filter(|_| setting.origin == Origin::Preset);
+        named.unwrap_or(&setting.place).clone()
     }
 
     /// Completes the drive with its header, the marks of values in effect and the values that presets have replaced.

@@ -326,6 +326,7 @@ impl Drive {
             default,
             known: std::array::from_fn(|place| engines.contains(&IoEngine::ALL[place])),
             has_interrupts: self.protocol().no_interrupts().is_none(),
+            interrupts_key: self.protocol().interrupts_key(),
             processors: self.host.processors().into(),
             has_files: self.stack.filesystem != Filesystem::Raw,
         })

@@ -57,6 +57,11 @@ pub trait Protocol {
         None
     }
 
+    /// Returns the key of the drive that turns interrupts on, if a key has turned them off.
+    fn interrupts_key(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the place, in words, that holds the data of a write once the write is acknowledged.
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {

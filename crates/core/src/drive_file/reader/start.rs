@@ -28,13 +28,19 @@ impl DriveReader {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
             let mut chosen = None;
             for (layer, entry) in named.filter(|_| presets::has(path)) {
-                chosen = self.chosen(path, layer, entry);
+                chosen = self.chosen(path, layer, entry).map(|preset| (preset, entry.place.clone()));
             }
-            if let Some(preset) = chosen {
+            if let Some((preset, place)) = chosen {
                 self.replace(path, text.start, layers[text.start].origin == Origin::Set);
                 match preset {
-                    SectionPreset::Row(row) => self.read_row(path, text.start, row),
-                    SectionPreset::File(file, other) => self.take_section(path, text.start, file, *other),
+                    SectionPreset::Row(row) => {
+                        self.named.insert(path, place);
+                        self.read_row(path, text.start, row);
+                    }
+                    SectionPreset::File(file, other) => {
+                        self.named.remove(path);
+                        self.take_section(path, text.start, file, *other);
+                    }
                 }
                 self.keep(path, &layers[..text.start]);
             }

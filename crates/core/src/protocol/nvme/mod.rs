@@ -76,6 +76,10 @@ impl Protocol for Nvme {
         (!self.interrupts).then_some("nvme.interrupts is false")
     }
 
+    fn interrupts_key(&self) -> Option<&'static str> {
+        (!self.interrupts).then_some("nvme.interrupts")
+    }
+
     fn supports(&self, _: Op) -> bool {
         true
     }

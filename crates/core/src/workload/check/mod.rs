@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 mod flushes;
 mod ways;
-pub use ways::EngineSupport;
+pub use ways::{EngineSupport, engine_without_effect};
 
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;

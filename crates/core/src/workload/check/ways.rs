@@ -13,6 +13,8 @@ pub struct EngineSupport {
     pub known: [bool; IoEngine::ALL.len()],
     /// True if completions can raise interrupts.
     pub has_interrupts: bool,
+    /// Key of the drive that turns interrupts on, if a key has turned them off.
+    pub interrupts_key: Option<&'static str>,
     /// Number of processors of the host.
     pub processors: u32,
     /// True if a file system is between application and device.
@@ -93,7 +95,16 @@ pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let ways = limits.ways_in.as_ref().filter(|ways| !ways.has_interrupts)?;
     let engine = ways.engine(job)?;
     let found = format!("ioengine={} waits for interrupts, which the drive does not raise", engine.name());
-    when(!polls(engine, job.way.switches), "ioengine", found, "hipri=1, ioengine=spdk, or a drive with interrupts")
+    let interrupts =
+        ways.interrupts_key.map_or(String::from("a drive with interrupts"), |key| format!("{key} = true in the drive"));
+    let hipri = if engine.polls_on_demand() { ", or hipri=1 in the job" } else { "" };
+    when(!polls(engine, job.way.switches), "ioengine", found, format!("{interrupts}{hipri}"))
+}
+
+/// Returns the first engine that a job names although the host's software is alike for all engines.
+pub fn engine_without_effect<'a>(jobs: &'a [Job], limits: &Limits) -> Option<&'a str> {
+    let mut named = jobs.iter().filter_map(|job| job.way.engine.as_deref());
+    named.next().filter(|_| limits.ways_in.is_none())
 }
 
 /// Refuses batches on software without I/O engines, which takes requests one by one.
