@@ -47,6 +47,17 @@ fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
 }
 
 #[test]
+fn json_document_in_place_of_a_drive_or_a_job_file_is_named_as_such() {
+    let file = directory("choices-json").join("result.json");
+    fs::write(&file, printed("run nvme --number-ios 9 --json")).unwrap();
+    for arguments in ["run FILE", "run --fio FILE"] {
+        let ran = phaselink(&arguments.replace("FILE", file.to_str().unwrap()));
+        assert_eq!((ran.code, ran.stderr.lines().count()), (Some(2), 1), "{}", ran.stderr);
+        assert!(ran.stderr.contains("result.json: the file is JSON; allowed: "), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn own_drive_says_what_it_leaves_to_defaults() {
     let file = directory("choices-own").join("mine.toml");
     fs::write(&file, "interface = \"nvme\"\n[media]\ntechnology = \"nand\"\nread_ns = 40_000\n").unwrap();

@@ -92,6 +92,11 @@ impl Place {
 
 /// Parses a TOML text. The table is empty if a damaged header leaves open which section later keys belong to.
 pub(crate) fn parse(file: &str, text: &str) -> Document {
+    if text.trim_start().starts_with('{') {
+        let problem =
+            Place::whole(file).problem("the file is JSON", "TOML, with lines such as read_ns = 300 below [media]");
+        return Document { table: Table::new(), problems: vec![problem] };
+    }
     let source = TextSource::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut problems: Vec<Problem> = errors.iter().map(|error| source.problem(error)).collect();

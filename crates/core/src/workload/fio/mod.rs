@@ -14,6 +14,10 @@ const NAME_CHARACTERS_MAX: usize = 1000;
 
 /// Reads a job file. All its mistakes are reported at once, in the order of their lines.
 pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
+    if text.trim_start().starts_with('{') {
+        let allowed = "a fio job file, with options such as rw=randread below [NAME]";
+        return Err(Problem::new(file_name, None, "the file is JSON", allowed).into());
+    }
     let mut reader = JobFileReader::new(file_name);
     for (index, line) in text.lines().enumerate() {
         reader.line(index + 1, without_comment(line));
