@@ -40,7 +40,7 @@ mod traces;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXAMPLES: &str = include_str!("../help/main.txt");
 
@@ -82,7 +82,8 @@ enum Command {
 
 /// Runs the command of the command line, and returns the exit code of the process.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(with_files(std::env::args_os()));
+    let matches = command().get_matches_from(with_files(std::env::args_os()));
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     notes::quiet(arguments.quiet);
     let ending = match arguments.command {
         Command::Compare(arguments) => compare::command(&arguments),
@@ -107,6 +108,11 @@ pub fn main() -> ExitCode {
         Command::Completions(arguments) => completions::command(&arguments),
     };
     ending::exit_code(traces::checked(ending))
+}
+
+/// Returns the command line's grammar. A negative number is a value, so that its flag says what is allowed.
+fn command() -> clap::Command {
+    Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }
 
 /// Flags whose file is optional, with the ending of a file name that may follow behind a space.
@@ -146,7 +152,6 @@ mod tests {
 
     #[test]
     fn no_two_arguments_conflict() {
-        use clap::CommandFactory;
-        Arguments::command().debug_assert();
+        command().debug_assert();
     }
 }

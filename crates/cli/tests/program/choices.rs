@@ -47,6 +47,13 @@ fn flags_that_a_job_would_not_use_are_refused_with_what_they_need() {
 }
 
 #[test]
+fn negative_number_is_refused_as_a_value_of_its_flag() {
+    expect!["command line: `iodepth=-1`; allowed: a whole number from 0 to 4294967295"]
+        .assert_eq(&refusal("run --iodepth -1"));
+    assert!(!phaselink("run --seed -1").stderr.contains("-- -1"));
+}
+
+#[test]
 fn json_document_in_place_of_a_drive_or_a_job_file_is_named_as_such() {
     let file = directory("choices-json").join("result.json");
     fs::write(&file, printed("run nvme --number-ios 9 --json")).unwrap();
