@@ -113,6 +113,14 @@ fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
 }
 
 #[test]
+fn unknown_paper_comes_with_the_likeliest_one() {
+    assert!(
+        refusal("reproduce monetta")
+            .starts_with("command line: there is no paper `monetta`, did you mean moneta-talk-2011?")
+    );
+}
+
+#[test]
 fn job_line_names_no_size_that_was_not_given() {
     let first = |arguments: &str| String::from(printed(arguments).lines().next().unwrap());
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");

@@ -2,6 +2,7 @@
 
 use super::{PAPERS, Reproduction};
 use crate::problem::{Problem, Problems};
+use crate::spelling;
 
 /// A paper, which is the folder `reproductions/<name>`.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,16 @@ impl Paper {
 pub fn find(name: &str) -> Result<Paper, Problems> {
     all().find(|paper| paper.name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|paper| paper.name).collect();
-        Problem::new("command line", None, format!("there is no paper `{name}`"), known.join(", ")).into()
+        let meant = spelling::question(nearest(name, &known));
+        Problem::new("command line", None, format!("there is no paper `{name}`{meant}"), known.join(", ")).into()
+    })
+}
+
+/// Paper whose name, or the first word of it, is most similar to `word`.
+fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let first = |name: &'a str| name.split('-').next().unwrap_or(name);
+    spelling::nearest(word, known.iter().copied()).or_else(|| {
+        let meant = spelling::nearest(word, known.iter().copied().map(first))?;
+        known.iter().copied().find(|name| first(name) == meant)
     })
 }
