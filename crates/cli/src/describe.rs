@@ -6,7 +6,7 @@ use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
 use phaselink_core::results::units;
-pub(crate) use phaselink_core::results::words::{UNBROKEN, counted, listed, requests, size};
+pub(crate) use phaselink_core::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 
@@ -55,7 +55,7 @@ pub(crate) fn memory(drive: &Drive) -> String {
     };
     format!(
         "{technology}, {}, {} of {}, {} to read, {} to program",
-        size(media.capacity_mib << 20),
+        capacity(media.capacity_bytes()),
         counted(media.channels.into(), "channel"),
         counted(media.banks_per_channel.into(), "bank"),
         units::span(media.read),

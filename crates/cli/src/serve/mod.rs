@@ -269,7 +269,7 @@ fn announce(server: &Server) -> io::Result<()> {
     let Device { drive, store, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "{}, {}, timing {timing}", drive.name, describe::size(store.geometry().capacity_bytes))?;
+    writeln!(stderr, "{}, {}, timing {timing}", drive.name, describe::capacity(store.geometry().capacity_bytes))?;
     for address in addresses(server) {
         writeln!(stderr, "serving {address}")?;
     }

@@ -126,3 +126,9 @@ fn job_line_names_no_size_that_was_not_given() {
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");
     assert!(first("run nvme --number-ios 9 -O io_size=1m").ends_with("io_size=1m"));
 }
+
+#[test]
+fn capacities_are_those_that_drives_are_sold_with() {
+    let compared = printed("compare tlc-gen4 optane-p4800x --ios 9 --numjobs 1 --bs 4k");
+    assert!(compared.contains("NAND flash, 1.0 TB, ") && compared.contains(", 375 GB, "), "{compared}");
+}

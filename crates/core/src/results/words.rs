@@ -12,6 +12,30 @@ pub fn size(bytes: u64) -> String {
     unit.map_or(format!("{bytes} B"), |(name, factor)| format!("{} {name}", bytes / factor))
 }
 
+/// Returns the capacity of a drive in words: in whole GiB or TiB where it is a whole number of them, else as drives are
+/// sold, as in `1.0 TB`, `480 GB` or `3.84 TB`.
+pub fn capacity(bytes: u64) -> String {
+    const GIB: u64 = 1 << 30;
+    match bytes {
+        _ if bytes < GIB => size(bytes),
+        _ if bytes.is_multiple_of(GIB << 10) => format!("{} TiB", bytes / (GIB << 10)),
+        _ if bytes.is_multiple_of(GIB) => size(bytes),
+        _ => {
+            let (value, unit) = if bytes >= 999_500_000_000 { (1e12, "TB") } else { (1e9, "GB") };
+            let value = bytes as f64 / value;
+            let decimals = if value >= 99.5 {
+                0
+            } else if value >= 9.95 {
+                1
+            } else {
+                2
+            };
+            let digits = format!("{value:.decimals$}");
+            format!("{} {unit}", digits.strip_suffix('0').filter(|shorter| shorter.contains('.')).unwrap_or(&digits))
+        }
+    }
+}
+
 /// Returns a number of things in words, as in `1 channel` or `4 banks`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -37,5 +61,19 @@ pub fn requests(rw: &str) -> &str {
         "randwrite" => "random writes",
         "randrw" => "random reads and writes",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacities_are_whole_binary_units_or_those_that_drives_are_sold_in() {
+        let mib = [640, 2048, 1 << 20, 3 << 19, 953_674, 457_764, 357_628, 1_831_055, 3_662_110, 30_000];
+        assert_eq!(
+            mib.map(|mib| capacity(mib << 20)),
+            ["640 MiB", "2 GiB", "1 TiB", "1536 GiB", "1.0 TB", "480 GB", "375 GB", "1.92 TB", "3.84 TB", "31.5 GB"]
+        );
     }
 }
