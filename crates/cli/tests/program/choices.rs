@@ -113,6 +113,16 @@ fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
 }
 
 #[test]
+fn flash_too_small_for_its_dies_is_refused_with_values_that_run() {
+    let refused = refusal("run tlc-gen4 --set media.capacity_mib=8192");
+    let (_, keys) = refused.split_once("; or ").unwrap_or_else(|| panic!("{refused}"));
+    let keys = keys.split(", so that").next().unwrap().split(" and ");
+    let set: String = keys.map(|key| format!(" --set {}", key.replace(' ', ""))).collect();
+    assert!(set.contains("media.banks_per_channel=") || set.contains("media.channels="), "{refused}");
+    notes(&format!("run tlc-gen4 --set media.capacity_mib=8192{set} --number-ios 9"));
+}
+
+#[test]
 fn unknown_paper_comes_with_the_likeliest_one() {
     assert!(
         refusal("reproduce monetta")

@@ -201,15 +201,46 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
     let TranslationShape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
     let blocks_min = TranslationShape::blocks_min(units, block_units);
     let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
+    if blocks >= blocks_min {
+        return None;
+    }
+    let fewer =
+        fewer_dies(drive).map_or(String::new(), |dies| format!("; or {dies}, so that a block of all dies is smaller"));
     BrokenCondition::when(
-        blocks < blocks_min,
+        true,
         &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
         format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
         format!(
-            "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection",
+            "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
             (needed / units as f64 - 1.0) * 1.0001
         ),
     )
+}
+
+/// Keys and values that leave garbage collection enough blocks at the given over-provisioning: half as many banks and
+/// channels, as often as it takes, then shorter blocks.
+fn fewer_dies(drive: &Drive) -> Option<String> {
+    let mut media = drive.media.clone();
+    let bits = media.program_bytes / media.stripe_bytes.max(1);
+    loop {
+        match (media.banks_per_channel, media.channels, media.block_pages / bits.max(1)) {
+            (banks @ 2.., ..) => media.banks_per_channel = banks / 2,
+            (_, channels @ 2.., _) => media.channels = channels / 2,
+            (.., lines @ 2..) => media.block_pages = lines / 2 * bits,
+            _ => return None,
+        }
+        let TranslationShape { units, block_units, blocks, .. } = shape(&media, &drive.translation);
+        if blocks >= TranslationShape::blocks_min(units, block_units) {
+            break;
+        }
+    }
+    let keys = [
+        ("channels", u32::from(drive.media.channels), media.channels.into()),
+        ("banks_per_channel", drive.media.banks_per_channel.into(), media.banks_per_channel.into()),
+        ("block_pages", drive.media.block_pages, media.block_pages),
+    ];
+    let changed = keys.iter().filter(|(_, before, after)| before != after);
+    Some(changed.map(|(key, _, after)| format!("media.{key} = {after}")).collect::<Vec<_>>().join(" and "))
 }
 
 /// The write buffer holds two program units of all channels: one that is filling while another is being programmed.
