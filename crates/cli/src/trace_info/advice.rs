@@ -7,6 +7,10 @@ use phaselink_core::workload::trace::{Format, Info};
 
 /// Default number of requests in flight in a replay.
 const IODEPTH_DEFAULT: u64 = 32;
+/// Sets of drives that are or were sold with a capacity of today.
+const SETS_SOLD: [&str; 2] = ["2018", "2026"];
+/// Smallest block of a drive, where memory takes single lines.
+const SECTOR_BYTES: u32 = 512;
 const MIB: u64 = 1 << 20;
 
 /// Advice on replaying a trace.
@@ -23,8 +27,17 @@ pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
         all.is_multiple_of(limits.block_bytes.into()) && writes.is_multiple_of(limits.write_block_bytes.into())
     };
-    // The default drive, if it accepts the trace's sizes.
-    let drive = std::iter::once(shipped::usual()).chain(shipped::names()).filter_map(Drive::shipped).find(fits);
+    // The default drive if it accepts the trace's sizes and is large enough, else the smallest drive of those sold that
+    // is, else any, made larger.
+    let sold = SETS_SOLD.iter().flat_map(|name| shipped::set(name)).filter_map(Drive::shipped);
+    let mut sold: Vec<Drive> = sold.collect();
+    sold.sort_by_key(|drive| drive.media.capacity_mib);
+    let usual = Drive::shipped(shipped::usual());
+    let has_sectors = |drive: &Drive| drive.limits().block_bytes >= SECTOR_BYTES;
+    sold.retain(has_sectors);
+    let holds = |drive: &Drive| fits(drive) && drive.limits().capacity_bytes >= info.summary.end_bytes;
+    let large = usual.iter().chain(&sold).find(|drive| holds(drive)).cloned();
+    let drive = large.or_else(|| usual.into_iter().chain(shipped::names().filter_map(Drive::shipped)).find(fits));
     let command = drive.map(|drive| command(info, path, forced, &drive));
     Advice { command, notes: notes(info) }
 }
@@ -39,8 +52,9 @@ fn command(info: &Info, path: &str, forced: Option<Format>, drive: &Drive) -> St
     let most = info.depth.and_then(|depth| depth.most).unwrap_or(0).min(limits.queue_slots().into());
     words.extend((most > IODEPTH_DEFAULT).then(|| format!("--iodepth {most}")));
     let needed = info.summary.end_bytes;
-    words
-        .extend((needed > limits.capacity_bytes).then(|| format!("--set media.capacity_mib={}", needed.div_ceil(MIB))));
+    // A power of two, as memories are built.
+    let room_mib = needed.div_ceil(MIB).next_power_of_two();
+    words.extend((needed > limits.capacity_bytes).then(|| format!("--set media.capacity_mib={room_mib}")));
     words.join(" ")
 }
 

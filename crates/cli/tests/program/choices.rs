@@ -142,3 +142,16 @@ fn capacities_are_those_that_drives_are_sold_with() {
     let compared = printed("compare tlc-gen4 optane-p4800x --ios 9 --numjobs 1 --bs 4k");
     assert!(compared.contains("NAND flash, 1.0 TB, ") && compared.contains(", 375 GB, "), "{compared}");
 }
+
+#[test]
+fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
+    let here = directory("choices-trace");
+    let propose = |end: u64| {
+        fs::write(here.join("t.csv"), format!("128166372003061629,hm,0,Read,{},4096,413\n", end - 4096)).unwrap();
+        let ran: Ran = program().current_dir(&here).args(["trace-info", "t.csv"]).output().unwrap().into();
+        String::from(ran.stdout.lines().find(|line| line.contains("phaselink run")).unwrap().trim())
+    };
+    assert_eq!(propose(1 << 29), "phaselink run dc-express --trace t.csv");
+    assert_eq!(propose(100 << 30), "phaselink run optane-p4800x --trace t.csv");
+    assert_eq!(propose(5 << 40), "phaselink run dc-express --trace t.csv --set media.capacity_mib=8388608");
+}

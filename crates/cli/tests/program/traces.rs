@@ -150,9 +150,8 @@ fn what_a_trace_holds_is_told_with_a_command_that_replays_it() {
         ran.stdout
     };
     let command = info.lines().find_map(|line| line.strip_prefix("  phaselink ")).expect("a command");
-    assert_eq!(command, "run dc-express --trace 'two devices.csv' --trace-device 2 --set media.capacity_mib=1025");
-    let words =
-        ["run", "dc-express", "--trace", "two devices.csv", "--trace-device", "2", "--set", "media.capacity_mib=1025"];
+    assert_eq!(command, "run dram-card --trace 'two devices.csv' --trace-device 2");
+    let words = ["run", "dram-card", "--trace", "two devices.csv", "--trace-device", "2"];
     let ran: Ran = program().current_dir(&here).args(words).output().unwrap().into();
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "the command runs");
     assert!(info.contains("device") && info.contains("2 (2 requests), 1 (1 request)"), "{info}");
