@@ -29,6 +29,9 @@ impl Mounted {
     /// # Errors
     /// If nbdfuse is missing, or cannot mount.
     pub(super) fn new(parent: &Path, uri: &str, capacity_bytes: u64) -> Result<Mounted, Problem> {
+        if let Some((missing, allowed)) = missing(is_on_path) {
+            return Err(Problem::new("--file", None, missing, allowed));
+        }
         let failed = |error: io::Error| Problem::new("--file", None, format!("nbdfuse cannot be run: {error}"), "");
         let folder = parent.join("mount");
         fs::create_dir(&folder).map_err(failed)?;
@@ -36,15 +39,7 @@ impl Mounted {
         let mut command = Command::new("nbdfuse");
         // A process group of its own, so that Ctrl-C reaches only us, and we unmount.
         command.arg(&file).arg(uri).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        let child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Problem::new(
-                "--file",
-                None,
-                "nbdfuse is missing, which makes a file of the device",
-                "with it installed: package libnbd-bin of Debian and Ubuntu, nbdfuse of Fedora",
-            ),
-            _ => failed(error),
-        })?;
+        let child = command.spawn().map_err(failed)?;
         let mut mounted = Mounted { child, folder, file };
         mounted.wait_until_there(capacity_bytes)?;
         Ok(mounted)
@@ -56,9 +51,13 @@ impl Mounted {
         while !is_there(&self.file) {
             let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || Instant::now() > until {
-                let found = "nbdfuse cannot mount the device";
-                let allowed = "a system with /dev/fuse for everybody, and fusermount3 (package fuse3)";
-                return Err(Problem::new("--file", None, found, allowed));
+                let found = "nbdfuse cannot mount the device, though its programs and /dev/fuse are there";
+                return Err(Problem::new(
+                    "--file",
+                    None,
+                    found,
+                    "a system that lets this user mount, as no container does by itself",
+                ));
             }
             thread::sleep(LOOK);
         }
@@ -93,6 +92,25 @@ impl Drop for Mounted {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
+}
+
+/// Returns the first thing that mounting needs and this system has not, and how to get it.
+fn missing(is_on_path: impl Fn(&str) -> bool) -> Option<(String, &'static str)> {
+    let programs = [
+        ("nbdfuse", "with it installed: package libnbd-bin of Debian and Ubuntu, nbdfuse of Fedora"),
+        ("fusermount3", "with it installed: package fuse3"),
+    ];
+    if let Some((program, package)) = programs.into_iter().find(|(program, _)| !is_on_path(program)) {
+        return Some((format!("the program {program} is missing, which makes a file of the device"), package));
+    }
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.err().map(|error| (format!("/dev/fuse cannot be opened: {error}"), "a system with /dev/fuse for this user"))
+}
+
+/// True if a folder of the search path has a file of this name.
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Starts to unmount. The mount is gone when nbdfuse ends.

@@ -155,3 +155,20 @@ fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
     assert_eq!(propose(100 << 30), "phaselink run optane-p4800x --trace t.csv");
     assert_eq!(propose(5 << 40), "phaselink run dc-express --trace t.csv --set media.capacity_mib=8388608");
 }
+
+#[test]
+fn missing_program_of_a_crash_test_on_a_file_is_named_at_once() {
+    let here = directory("choices-fuse");
+    fs::write(here.join("nbdfuse"), "#!/bin/sh\nsleep 60\n").unwrap();
+    fs::set_permissions(here.join("nbdfuse"), fs::Permissions::from_mode(0o755)).unwrap();
+    let started = Instant::now();
+    let mut crash = program();
+    crash.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
+    let ran: Ran = crash.output().unwrap().into();
+    assert!(
+        ran.stderr.contains("the program fusermount3 is missing") && ran.stderr.contains("package fuse3"),
+        "{}",
+        ran.stderr
+    );
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
