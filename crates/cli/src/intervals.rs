@@ -12,6 +12,8 @@ use crate::describe;
 pub(crate) use phaselink_core::uncertainty::{Doubted, DoubtedFigure, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
+/// Largest number of draws: each is a run.
+const DRAWS_MAX: usize = 1_000_000;
 /// Constants that are named in a sentence.
 const NAMED_MAX: usize = 3;
 
@@ -19,20 +21,27 @@ const NAMED_MAX: usize = 3;
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct IntervalFlags {
     /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie [40 draws]
-    #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT)]
+    #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT,
+        value_parser = number_of_draws)]
     intervals: Option<usize>,
 }
 
 impl IntervalFlags {
     /// Returns the number of draws, if intervals are asked for.
     pub(crate) fn draws(&self) -> Option<usize> {
-        self.intervals.map(|draws| draws.max(DRAWS_MIN))
+        self.intervals
     }
 
     /// Draws for all constants in doubt of a drive, if they are asked for. Those that drives have in common are drawn alike.
     pub(crate) fn draws_of(&self, drive: &Drive) -> Option<Draws> {
         self.draws().map(|draws| Draws::of([drive], draws, SEED))
     }
+}
+
+/// Number of draws, as many as give both ends of an interval a meaning.
+fn number_of_draws(text: &str) -> Result<usize, String> {
+    let draws = text.parse().ok().filter(|draws| (DRAWS_MIN..=DRAWS_MAX).contains(draws));
+    draws.ok_or_else(|| format!("{DRAWS_MIN} to {DRAWS_MAX}: fewer draws have no interval in which nine of ten lie"))
 }
 
 /// A subject of doubt.

@@ -7,7 +7,7 @@ use phaselink_core::drive_file::Described;
 use phaselink_core::precision;
 use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::uncertainty::{DRAWS_MIN, Doubted, Draws, Named, SEED, of_run};
+use phaselink_core::uncertainty::{Doubted, Draws, Named, SEED, of_run};
 use rayon::prelude::*;
 
 use crate::interrupt::outcome;
@@ -19,7 +19,7 @@ pub(crate) fn doubted(
     central: Named,
     drawn: impl Fn(&Drive) -> Option<Named> + Sync,
 ) -> Doubted {
-    let draws = Draws::of([described.drive()], draws.max(DRAWS_MIN), SEED);
+    let draws = Draws::of([described.drive()], draws, SEED);
     let in_draw = |draw: usize| {
         let drive = described.with(&draws.overrides(described.drive(), draw)).ok()?.into_drive();
         drawn(&drive)

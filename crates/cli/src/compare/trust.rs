@@ -11,7 +11,7 @@ use crate::output::with_bold_head;
 use crate::{describe, intervals, precision};
 
 /// Figures whose intervals are shown.
-const COLUMNS: [&str; 6] = ["mean_ns", "p99_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
+const COLUMNS: [&str; 7] = ["mean_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
 /// All that is asked for.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {

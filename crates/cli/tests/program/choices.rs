@@ -131,6 +131,19 @@ fn unknown_paper_comes_with_the_likeliest_one() {
 }
 
 #[test]
+fn draws_of_intervals_are_as_many_as_asked_for_or_refused() {
+    for draws in ["0", "3", "10", "x"] {
+        let ran = phaselink(&format!("run nvme --number-ios 9 --intervals={draws}"));
+        assert_eq!(ran.code, Some(2), "{draws}");
+        assert!(ran.stderr.contains("20 to 1000000: fewer draws have no interval"), "{}", ran.stderr);
+    }
+    assert!(printed("run nvme --number-ios 99 --intervals=21").contains("90 % of 21 draws"));
+    let compared = printed("compare nvme --ios 99 --numjobs 1 --bs 512 --intervals=20");
+    let table = compared.split("90 % of 20 draws").nth(1).unwrap();
+    assert!(table.lines().any(|line| line.contains("p99.9")), "{table}");
+}
+
+#[test]
 fn job_line_names_no_size_that_was_not_given() {
     let first = |arguments: &str| String::from(printed(arguments).lines().next().unwrap());
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");

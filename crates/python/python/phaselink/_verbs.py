@@ -13,6 +13,8 @@ _COMPARED = "interfaces"
 _KEPT = 100_000
 #: Draws that ``intervals=True`` stands for, as ``--intervals`` does.
 _DRAWS = 40
+#: Least number of draws.
+_DRAWS_MIN = 20
 
 
 def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, intervals=None, requests=None, **options):
@@ -161,8 +163,8 @@ def _draws(intervals):
         return None
     if intervals is True:
         return _DRAWS
-    if not isinstance(intervals, int) or intervals < 1:
-        raise ValueError("intervals is True, or a number of draws")
+    if not isinstance(intervals, int) or intervals < _DRAWS_MIN:
+        raise ValueError(f"intervals is True, or {_DRAWS_MIN} draws or more: fewer have no interval in which nine of ten lie")
     return intervals
 
 
