@@ -42,7 +42,10 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         true => list(),
         false => {
             let drives = input::drives(&arguments.drives, &overrides)?;
-            let text = if arguments.toml { Drive::to_toml } else { Drive::explain };
+            let text = |drive: &Drive| match arguments.toml {
+                true => drive.to_toml(),
+                false => drive.explain_within(output::width::prose()),
+            };
             drives.iter().map(|described| text(described.drive())).collect::<Vec<_>>().join("\n")
         }
     };
@@ -70,7 +73,7 @@ fn list() -> String {
         "{}\n{}\nA drive file starts from a drive with preset = \"NAME\", a section of it likewise; a path that ends in .toml is\n\
          that of a file of yours. --media, --link, --host and --stack choose presets of these sections.\n\
          `phaselink check NAME` explains a drive key by key.\n",
-        output::with_bold_head(&drives.to_string()),
-        output::with_bold_head(&rows.to_string()),
+        output::shown(&drives),
+        output::shown(&rows),
     )
 }

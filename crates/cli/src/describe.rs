@@ -10,15 +10,26 @@ pub(crate) use phaselink_core::results::words::{UNBROKEN, capacity, counted, lis
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
 
-/// Longest line of prose.
-const WIDTH: usize = 100;
+use crate::output::width;
 
-/// Breaks a paragraph into lines of at most 100 columns; `indent` stands before the second and later ones.
+/// Breaks a paragraph into lines of at most 100 columns, or of the terminal; `indent` stands before the second and later ones.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
+    broken(paragraph, indent, width::prose())
+}
+
+/// Breaks each line of a text that is wider than the terminal; a pipe gets the text as it is.
+pub(crate) fn fitted(text: &str, indent: &str) -> String {
+    match width::columns() {
+        Some(columns) => text.lines().map(|line| broken(line, indent, columns)).collect(),
+        None => String::from(text),
+    }
+}
+
+fn broken(paragraph: &str, indent: &str, width: usize) -> String {
     let (mut text, mut used) = (String::new(), 0);
     for word in paragraph.split(' ') {
         let length = word.chars().count();
-        if used > 0 && used + 1 + length > WIDTH {
+        if used > 0 && used + 1 + length > width {
             text.push('\n');
             text.push_str(indent);
             used = indent.len();

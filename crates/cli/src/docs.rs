@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     match &arguments.page {
-        None => output::print(&output::with_bold_head(&list().to_string()))?,
+        None => output::print(&output::shown(&list()))?,
         Some(name) => output::print(page(name)?)?,
     }
     Ok(Ending::Fine)

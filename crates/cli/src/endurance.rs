@@ -72,7 +72,7 @@ fn page(drive: &Drive, groups: &[[Lifetime; 3]]) -> String {
             table.row(row(lifetime, place == 0));
         }
     }
-    format!("{}\n{}", heading(drive), output::with_bold_head(&table.to_string()))
+    format!("{}\n{}", heading(drive), output::shown(&table))
 }
 
 fn heading(drive: &Drive) -> String {

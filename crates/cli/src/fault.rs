@@ -119,7 +119,7 @@ fn table(faults: &[Value]) -> String {
         let count = |key: &str| fault[key].as_u64().map_or(String::from("-"), |count| count.to_string());
         table.row([count("number"), rule(&fault["fault"]), count("met"), count("happened")]);
     }
-    output::with_bold_head(&table.to_string())
+    output::shown(&table)
 }
 
 /// Formats a rule so that it can be given to `--add` again.

@@ -11,7 +11,7 @@ use phaselink_core::results::{Figure, Unit, find};
 use super::points::Line;
 use super::{Comparison, trust};
 use crate::describe;
-use crate::output::{Style, styled, with_bold_head};
+use crate::output::{Style, shown, styled};
 
 /// Figures of the table.
 const COLUMNS: [&str; 9] = [
@@ -36,7 +36,7 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String 
     let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
     text.push_str(&heading(comparison, groups));
     text.push('\n');
-    text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
+    text.push_str(&shown(&table(comparison, groups)));
     for finding in compare::findings(&comparison.drives, groups) {
         let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
     }
@@ -138,7 +138,7 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
     for heading in named.headings() {
         table = table.right(heading);
     }
-    table = table.left("drive");
+    table = table.left("drive").labels();
     for figure in columns(&COLUMNS) {
         table = table.right(figure.column.0);
     }

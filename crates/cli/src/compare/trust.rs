@@ -7,7 +7,7 @@ use phaselink_core::results::Figure;
 use phaselink_core::uncertainty::Interval;
 
 use super::{Comparison, text};
-use crate::output::with_bold_head;
+use crate::output::shown;
 use crate::{describe, intervals, precision};
 
 /// Figures whose intervals are shown.
@@ -39,7 +39,7 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> Strin
 fn doubted(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let draws = cells(groups).filter_map(|cell| interval(cell, "mean_ns")).map(|interval| interval.draws).max();
     let mut text = describe::wrapped(&intervals::explanation(draws.unwrap_or(0)), "");
-    text.push_str(&format!("\n{}\n", with_bold_head(&table(comparison, groups).to_string())));
+    text.push_str(&format!("\n{}\n", shown(&table(comparison, groups))));
     for (place, drive) in comparison.drives.iter().enumerate() {
         let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, "mean_ns"));
         let names = intervals::contributors(of_drive);
@@ -65,7 +65,7 @@ fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table {
     for heading in named.headings() {
         table = table.right(heading);
     }
-    table = table.left("drive");
+    table = table.left("drive").labels();
     let columns = text::columns(&COLUMNS);
     for figure in &columns {
         table = table.left(figure.column.0);

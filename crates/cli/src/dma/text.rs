@@ -16,7 +16,7 @@ pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     let lines = [title, describe::link(device), asked(&first.question, device)];
     let lines: String = lines.iter().map(|line| describe::wrapped(line, "")).collect();
     let table = table(measured);
-    format!("{lines}\n{}", output::with_bold_head(&table.to_string()))
+    format!("{lines}\n{}", output::shown(&table))
 }
 
 /// Returns a table with a row for each size and direction.

@@ -4,9 +4,11 @@ pub(crate) mod claims;
 mod report;
 mod stamp;
 mod target;
+pub(crate) mod width;
 
 use std::io::{self, IsTerminal, Write};
 
+use phaselink_core::report::Table;
 pub(crate) use phaselink_core::report::headed;
 use serde_json::Value;
 
@@ -60,6 +62,11 @@ pub(crate) fn styled(text: &str, style: Style) -> String {
     paint(text, style, io::stdout().is_terminal())
 }
 
+/// Returns a table that follows the width of the terminal and whose head stands out there.
+pub(crate) fn shown(table: &Table) -> String {
+    with_bold_head(&width::columns().map_or_else(|| table.to_string(), |columns| table.within(columns)))
+}
+
 /// Returns a table whose head stands out on a terminal.
 pub(crate) fn with_bold_head(table: &str) -> String {
     match table.split_once('\n') {
@@ -71,11 +78,30 @@ pub(crate) fn with_bold_head(table: &str) -> String {
 /// Prints errors to standard error, a line each.
 pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
-    let label = paint("error:", Style::Red, stderr.is_terminal());
+    let is_terminal = stderr.is_terminal();
+    let label = paint("error:", Style::Red, is_terminal);
     for line in lines {
+        // A program reads a problem a line; a person reads lines that break between words.
+        let line = if is_terminal { broken(&line) } else { line };
         // If standard error is closed, there is nobody left to be told.
         let _ = writeln!(stderr, "{label} {line}");
     }
+}
+
+/// Breaks an error message between words for the terminal, as it follows its label.
+fn broken(line: &str) -> String {
+    let (width, mut text, mut used) = (width::prose(), String::new(), "error: ".len());
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if !text.is_empty() && used + length > width {
+            text.push_str("\n    ");
+            used = 4;
+        }
+        text.push_str(word);
+        text.push(' ');
+        used += length + 1;
+    }
+    String::from(text.trim_end())
 }
 
 fn paint(text: &str, style: Style, to_terminal: bool) -> String {

@@ -9,7 +9,7 @@ use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 use serde_json::Value;
 
 use crate::describe;
-use crate::output::{Style, styled, with_bold_head};
+use crate::output::{Style, shown, styled, with_bold_head};
 
 /// Longest description of a quantity in the table.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
@@ -49,7 +49,7 @@ pub(super) fn summary(rows: &[Row]) -> String {
         table
             .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
     }
-    with_bold_head(&table.to_string())
+    shown(&table)
 }
 
 /// Returns the results of one paper in Markdown, to follow its name.

@@ -133,7 +133,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ if arguments.results.markdown => output::print(&report::summary::requests(&outcome).markdown())?,
         _ => {
             let trust = arguments.trust_text(&trust);
-            output::print(&format!("{}{}{trust}", workload.summary, report::summary(&outcome)))?;
+            let tables = report::summary_within(&outcome, output::width::columns());
+            output::print(&format!("{}{tables}{trust}", workload.summary))?;
         }
     }
     for problem in simulation.data_problems() {

@@ -236,7 +236,7 @@ impl Arguments {
         }
         if server.timing {
             let lag = served::lag_text(&tally.lag, self.lag_tolerance(), exchanges);
-            return format!("{}\n{counts}\n{lag}", report::summary(outcome));
+            return format!("{}\n{counts}\n{lag}", report::summary_within(outcome, output::width::columns()));
         }
         let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));
         let requests = report::requests(outcome);

@@ -37,7 +37,8 @@ impl From<Output> for Ran {
 /// The program, to run in the repository.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phaselink"));
-    command.current_dir(ROOT);
+    // Results follow the width that a terminal gives.
+    command.current_dir(ROOT).env_remove("COLUMNS");
     command
 }
 

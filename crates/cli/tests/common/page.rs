@@ -101,6 +101,7 @@ impl Folder {
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let library = self.0.join("target/dist/libphaselink_client.so");
         let mut shell = Command::new("sh");
+        shell.env_remove("COLUMNS");
         shell.args(["-c", command]).current_dir(&self.0).env("PATH", path).env("PHASELINK_CLIENT", library);
         Ran::from(shell.output().unwrap())
     }

@@ -157,6 +157,23 @@ fn capacities_are_those_that_drives_are_sold_with() {
 }
 
 #[test]
+fn tables_and_texts_follow_the_columns_of_the_terminal() {
+    let run = |arguments: &str, columns: &str| -> Ran {
+        let mut command = program();
+        command.args(arguments.split(' ')).env("COLUMNS", columns).output().unwrap().into()
+    };
+    for arguments in ["compare nvme dc-express --ios 99", "run nvme --number-ios 99", "check nvme"] {
+        let narrow = run(arguments, "80").stdout;
+        let tables = narrow
+            .lines()
+            .filter(|line| line.starts_with('─') || line.starts_with("block") || line.starts_with("job "));
+        let widest = tables.map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(widest <= 80, "{narrow}");
+        assert_eq!(run(arguments, "300").stdout, printed(arguments), "a wide terminal changes nothing");
+    }
+}
+
+#[test]
 fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
     let here = directory("choices-trace");
     let propose = |end: u64| {

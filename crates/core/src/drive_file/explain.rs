@@ -9,9 +9,8 @@ use crate::config::section::{KeyDescription, Section, full_name};
 use crate::config::value::{readable, unit};
 use crate::drive::Drive;
 
-/// Width of the terminal, in columns.
-const WIDTH: usize = 100;
-/// Least width of the column of meanings; long names and values push it past [`WIDTH`] rather than narrow it further.
+/// Least width of the column of meanings; long names and values push it past the width of the terminal rather than narrow
+/// it further.
 const MEANING_WIDTH_MIN: usize = 36;
 
 /// One key as it is printed: name, value, origin, meaning.
@@ -25,7 +24,7 @@ struct KeyRow {
 }
 
 /// Table of every key of a drive; see [`Drive::explain`].
-pub(super) fn explain(drive: &Drive) -> String {
+pub(super) fn explain(drive: &Drive, width: usize) -> String {
     let mut text = match drive.summary.as_str() {
         "" => format!("{}\n", drive.name),
         summary => format!("{}: {summary}\n", drive.name),
@@ -33,7 +32,7 @@ pub(super) fn explain(drive: &Drive) -> String {
     if !drive.sources.bases.is_empty() {
         let _ = writeln!(text, "starts from the drive {}", drive.sources.bases.join(", from "));
     }
-    explain_section(&mut text, drive, &drive.header());
+    explain_section(&mut text, drive, &drive.header(), width);
     explain_faults(&mut text, drive);
     for section in drive.sections() {
         let preset = drive.sources.presets.get(section.path());
@@ -42,12 +41,12 @@ pub(super) fn explain(drive: &Drive) -> String {
         if let Some(replaced) = replaced(drive, section.path(), |_| true) {
             let _ = writeln!(text, "  the preset replaces {replaced}");
         }
-        explain_section(&mut text, drive, section);
+        explain_section(&mut text, drive, section, width);
         if section.path() == drive.stack.path() && !drive.stack.stages.is_empty() {
             explain_clock(&mut text, drive);
         }
     }
-    explain_fitted(&mut text, drive);
+    explain_fitted(&mut text, drive, width);
     text
 }
 
@@ -86,14 +85,14 @@ fn explain_faults(text: &mut String, drive: &Drive) {
 }
 
 /// Prints the keys of one section.
-fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
+fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section, terminal: usize) {
     let keys = section.keys().into_iter().zip(section.values());
     let rows: Vec<KeyRow> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
     let width = |column: fn(&KeyRow) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
     let (names, values) = (width(|row| row.name), width(|row| &row.value));
     for row in &rows {
         let head = format!("  {:names$}  {:>values$}  {:9}  ", row.name, row.value, row.origin);
-        let lines = wrapped(&row.meaning, WIDTH.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
+        let lines = wrapped(&row.meaning, terminal.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
         for (line, words) in lines.iter().enumerate() {
             let margin = if line == 0 { head.as_str() } else { "" };
             let _ = writeln!(text, "{margin:indent$}{words}", indent = head.len());
@@ -164,13 +163,13 @@ fn explain_clock(text: &mut String, drive: &Drive) {
 }
 
 /// Prints the reason of each fitted constant.
-fn explain_fitted(text: &mut String, drive: &Drive) {
+fn explain_fitted(text: &mut String, drive: &Drive, width: usize) {
     if !drive.fitted.is_empty() {
         text.push_str("\n* fitted, that is, chosen so that a published result comes out:\n");
     }
     for mark in &drive.fitted {
         let _ = writeln!(text, "  {}", mark.key);
-        for line in wrapped(&mark.why, WIDTH - 6) {
+        for line in wrapped(&mark.why, width.saturating_sub(6).max(MEANING_WIDTH_MIN)) {
             let _ = writeln!(text, "      {line}");
         }
     }

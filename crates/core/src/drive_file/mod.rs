@@ -112,7 +112,12 @@ impl Drive {
 
     /// Table of every key with its value, the origin of the value and its meaning, for a terminal of 100 columns.
     pub fn explain(&self) -> String {
-        explain::explain(self)
+        self.explain_within(100)
+    }
+
+    /// Table of every key as of [`Drive::explain`], for a terminal of `width` columns.
+    pub fn explain_within(&self, width: usize) -> String {
+        explain::explain(self, width)
     }
 
     /// Writes [`Drive::resolved`] as a drive file, which reads back to an equal drive.

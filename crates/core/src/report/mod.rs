@@ -17,5 +17,5 @@ pub use html::html;
 pub use json::{headed, json, stage_means};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
-pub use summary::{requests, summary};
+pub use summary::{requests, summary, summary_within};
 pub use table::Table;

@@ -13,17 +13,23 @@ const BAR_WIDTH: usize = 30;
 ///
 /// A percentile that no counted request lies beyond is printed as `unknown`.
 pub fn summary(outcome: &Outcome) -> String {
+    summary_within(outcome, None)
+}
+
+/// Everything in `outcome` as text for a terminal of `width` columns, if that is known.
+pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
+    let shown = |table: Table| width.map_or_else(|| table.to_string(), |width| table.within(width));
     let mut text = heading(outcome);
-    write_block(&mut text, &requests(outcome).to_string());
+    write_block(&mut text, &shown(requests(outcome)));
     for job in &outcome.jobs {
         for (direction, figures) in job.kinds() {
             write_block(&mut text, &ledger(job, direction, figures, &outcome.stack_stages));
         }
     }
-    write_block(&mut text, &link(outcome).to_string());
-    write_block(&mut text, &host(outcome).to_string());
+    write_block(&mut text, &shown(link(outcome)));
+    write_block(&mut text, &shown(host(outcome)));
     if !outcome.counters.is_empty() {
-        write_block(&mut text, &counters(outcome).to_string());
+        write_block(&mut text, &shown(counters(outcome)));
     }
     text
 }

@@ -25,6 +25,8 @@ enum TableLine {
 pub struct Table {
     columns: Vec<(String, Alignment)>,
     lines: Vec<TableLine>,
+    /// Number of columns that say what a row is of; the first one if nothing else is said.
+    labels: Option<usize>,
 }
 
 impl Table {
@@ -43,6 +45,47 @@ impl Table {
     pub fn right(mut self, header: impl Into<String>) -> Table {
         self.columns.push((header.into(), Alignment::Right));
         self
+    }
+
+    /// Makes all columns so far labels, which say what a row is of; a folded table repeats them.
+    pub fn labels(mut self) -> Table {
+        self.labels = Some(self.columns.len());
+        self
+    }
+
+    /// Returns the table for a terminal of `width` columns: where it is wider, the columns that do not fit follow below,
+    /// beside the labels again.
+    pub fn within(&self, width: usize) -> String {
+        let widths = self.widths();
+        let labels = self.labels.unwrap_or(1).min(self.columns.len());
+        let taken = |columns: &[usize]| columns.iter().map(|column| widths[*column] + GAP.len()).sum::<usize>();
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        for column in labels..self.columns.len() {
+            match parts.last_mut() {
+                Some(part) if taken(part) + widths[column] <= width => part.push(column),
+                _ => parts.push((0..labels).chain([column]).collect()),
+            }
+        }
+        match parts.len() {
+            0 | 1 => self.to_string(),
+            _ => parts.iter().map(|part| self.only(part).to_string()).collect::<Vec<_>>().join("\n"),
+        }
+    }
+
+    /// The table with some of its columns.
+    fn only(&self, columns: &[usize]) -> Table {
+        let of_row = |cells: &Vec<String>| {
+            columns.iter().map(|column| cells.get(*column).cloned().unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let line = |line: &TableLine| match line {
+            TableLine::Cells(cells) => TableLine::Cells(of_row(cells)),
+            TableLine::Rule => TableLine::Rule,
+        };
+        Table {
+            columns: columns.iter().map(|column| self.columns[*column].clone()).collect(),
+            lines: self.lines.iter().map(line).collect(),
+            labels: None,
+        }
     }
 
     /// Add a row; cells left out at its end are blank.
@@ -178,6 +221,31 @@ mod tests {
             Moneta              9       10.1  off
         "#]]
         .assert_eq(&table.to_string());
+    }
+
+    #[test]
+    fn table_that_is_wider_than_the_terminal_continues_below_beside_its_labels() {
+        let mut table =
+            Table::new().left("block").right("threads").labels().right("mean us").right("kIOPS").left("busiest");
+        table.row(["4 KiB", "8", "12.5", "640", "cores"]);
+        table.group();
+        table.row(["8 KiB", "8", "25.0", "320", "link"]);
+        assert_eq!(table.within(40), table.to_string());
+        expect![[r#"
+            block  threads  mean us  kIOPS
+            ──────────────────────────────
+            4 KiB        8     12.5    640
+            ──────────────────────────────
+            8 KiB        8     25.0    320
+
+            block  threads  busiest
+            ───────────────────────
+            4 KiB        8  cores
+            ───────────────────────
+            8 KiB        8  link
+        "#]]
+        .assert_eq(&table.within(32));
+        assert_eq!(table.within(3).lines().count(), 3 * 5 + 2, "each column stands beside the labels");
     }
 
     #[test]
