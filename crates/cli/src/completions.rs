@@ -1,14 +1,18 @@
-//! `phaselink completions`: prints shell completions for commands and flags.
+//! `phaselink completions`: prints shell completions for commands, flags, and the names that ship with the program.
 
-use clap::{Args, CommandFactory};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, Args, Command};
 use clap_complete::Shell;
+use phaselink_core::drive_file::{presets, shipped};
+use phaselink_core::reproduce::papers;
 
+use crate::docs;
 use crate::ending::{Ending, Failure};
 use crate::output;
 
 const EXAMPLES: &str = include_str!("../help/completions.txt");
 
-/// Print a script that lets a shell complete commands and flags.
+/// Print a script that lets a shell complete commands, flags, and names of drives, presets, papers and pages.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -19,7 +23,49 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "phaselink", &mut script);
-    output::print(&String::from_utf8_lossy(&script))?;
+    clap_complete::generate(arguments.shell, &mut with_names(crate::command()), "phaselink", &mut script);
+    output::print(&with_files(arguments.shell, &String::from_utf8_lossy(&script)))?;
     Ok(Ending::Fine)
+}
+
+/// Returns the grammar in which arguments that name something shipped list those names.
+fn with_names(command: Command) -> Command {
+    command.mut_subcommands(|verb| verb.mut_args(with_names_of))
+}
+
+fn with_names_of(argument: Arg) -> Arg {
+    let names = names(argument.get_id().as_str());
+    match names.is_empty() {
+        true => argument,
+        false => argument.value_parser(PossibleValuesParser::new(names.into_iter().map(PossibleValue::new))),
+    }
+}
+
+/// Returns the shipped names that the argument of this name may take.
+fn names(argument: &str) -> Vec<&'static str> {
+    match argument {
+        "drive" | "drives" => shipped::names().collect(),
+        "device" => shipped::devices().map(|device| device.name).chain(shipped::names()).collect(),
+        "media" | "link" | "host" | "stack" => {
+            let of_section = presets::all().into_iter().filter(|preset| preset.section == argument);
+            // The grammar borrows its words for ever; the process ends with the script.
+            of_section.map(|preset| &*preset.name.leak()).collect()
+        }
+        "papers" => papers::all().map(|paper| paper.name).collect(),
+        "page" => docs::names().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns a script in which drives, devices and presets may be files as well. zsh takes a list of values for all that there is; the
+/// other shells look for files where no name fits.
+fn with_files(shell: Shell, script: &str) -> String {
+    if shell != Shell::Zsh {
+        return script.into();
+    }
+    let lists = ["drive", "device", "media", "link", "host", "stack"].map(|argument| names(argument).join(" "));
+    lists.iter().fold(String::from(script), |script, list| {
+        script
+            .replace(&format!(":({list})"), &format!(":{{_alternative \"names:name:({list})\" \"files:file:_files\"}}"))
+    })
 }

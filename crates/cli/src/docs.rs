@@ -43,6 +43,11 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
+/// Returns the names of all pages.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    PAGES.iter().map(|(name, _)| *name)
+}
+
 fn list() -> Table {
     let mut table = Table::new().left("page").left("");
     for (name, text) in PAGES {
@@ -57,7 +62,6 @@ fn title(text: &str) -> &str {
 }
 
 fn page(name: &str) -> Result<&'static str, Problem> {
-    let names = || PAGES.iter().map(|(name, _)| *name);
     PAGES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
         let meant = spelling::question(spelling::nearest(name, names()));
         Problem::new("docs", None, format!("there is no page {name}{meant}"), names().collect::<Vec<_>>().join(", "))

@@ -174,6 +174,17 @@ fn tables_and_texts_follow_the_columns_of_the_terminal() {
 }
 
 #[test]
+fn completions_know_the_names_that_ship_with_the_program() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&format!("completions {shell}"));
+        let names = ["optane-p4800x", "linux-6", "zen4-9654p", "moneta-talk-2011", "which-interface"];
+        // fish completes options alone.
+        let known = if shell == "fish" { &names[1..3] } else { &names[..] };
+        known.iter().for_each(|name| assert!(script.contains(name), "{shell}: {name}"));
+    }
+}
+
+#[test]
 fn replay_of_a_long_trace_is_proposed_on_a_drive_that_holds_it() {
     let here = directory("choices-trace");
     let propose = |end: u64| {
