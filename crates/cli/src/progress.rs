@@ -61,9 +61,9 @@ impl Progress {
         self.advance(STEPS - shown.min(STEPS));
     }
 
-    /// Runs a simulation to its end, and returns its outcome.
-    pub(crate) fn outcome(&self, mut simulation: Simulation) -> Outcome {
-        self.drive(&mut simulation, || false);
+    /// Runs a simulation to its end, or until `stop` returns true, and returns its outcome.
+    pub(crate) fn outcome(&self, mut simulation: Simulation, stop: impl Fn() -> bool) -> Outcome {
+        self.drive(&mut simulation, stop);
         simulation.outcome()
     }
 

@@ -6,6 +6,8 @@ mod points;
 mod text;
 mod trust;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use clap::Args;
 use phaselink_core::compare::{self, Cell, ComparedGroup, SET_DEFAULT};
 use phaselink_core::drive::Drive;
@@ -79,8 +81,15 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut comparison = arguments.resolve()?;
     comparison.tell_engine_without_effect();
     let report = arguments.report.open()?;
-    let mut groups = comparison.run()?;
-    comparison.doubt(&mut groups);
+    let stopped = interrupt::flag();
+    let mut groups = comparison.run(&stopped)?;
+    comparison.doubt(&mut groups, &stopped);
+    let is_stopped = stopped.load(Ordering::Relaxed);
+    if is_stopped {
+        notes::tell(&comparison.finished(&groups));
+        let is_text = !arguments.json && !arguments.markdown;
+        comparison.keep_finished(&mut groups, is_text);
+    }
     let document = || output::headed("compare", comparison.document(&groups));
     if let Some(report) = report {
         report.write(&page::page(&comparison, &groups), &document())?;
@@ -90,7 +99,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         (_, true) => output::print(&text::table(&comparison, &groups).markdown())?,
         _ => output::print(&text::text(&comparison, &groups))?,
     }
-    Ok(Ending::Fine)
+    Ok(if is_stopped { Ending::Interrupted } else { Ending::Fine })
 }
 
 impl Arguments {
@@ -144,14 +153,17 @@ impl Comparison {
         };
         let mut simulations = input::all(pairs.clone().map(simulation))?;
         let progress = Progress::of(simulations.iter().flatten().count());
-        let ran = simulations.par_iter_mut().map(|simulation| {
-            let simulation = simulation.as_mut()?;
-            let measurement = self.run_one(simulation, &progress);
-            Some((simulation.outcome(), measurement))
+        let ran = simulations.iter_mut().enumerate().par_bridge().map(|(place, simulation)| {
+            let ran = simulation.as_mut().filter(|_| !stopped.load(Ordering::Relaxed)).map(|simulation| {
+                let measurement = self.run_one(simulation, &progress, stopped);
+                (simulation.outcome(), measurement)
+            });
+            (place, ran.filter(|_| !stopped.load(Ordering::Relaxed)))
         });
-        let ran: Vec<Option<(Outcome, Option<Measurement>)>> = ran.collect();
+        let mut ran: Vec<(usize, Option<(Outcome, Option<Measurement>)>)> = ran.collect();
         progress.finish();
-        let mut cells = ran.into_iter().zip(pairs).map(|(ran, (drive, jobs))| {
+        ran.sort_by_key(|(place, _)| *place);
+        let mut cells = ran.into_iter().zip(pairs).map(|((_, ran), (drive, jobs))| {
             let (outcome, measurement) = ran?;
             Some(Cell { measurement: measurement.zip(self.precision), ..Cell::new(drive, jobs.as_ref()?, outcome) })
         });
@@ -164,19 +176,39 @@ impl Comparison {
 }
 
 impl Comparison {
-    /// Run to the end, or to the precision that is asked for.
-    fn run_one(&self, simulation: &mut Simulation, progress: &Progress) -> Option<Measurement> {
+    /// Tells how many runs were finished when the user stopped the comparison.
+    fn finished(&self, groups: &[ComparedGroup]) -> String {
+        let runs = self.lines.iter().flat_map(|line| &line.point.jobs).flatten().count();
+        let finished = groups.iter().flat_map(|group| &group.cells).flatten().count();
+        format!("stopped: {finished} of {runs} runs are finished")
+    }
+
+    /// Keeps the lines that are finished on all drives; with `partly`, also those that are finished on any.
+    fn keep_finished(&mut self, groups: &mut Vec<ComparedGroup>, partly: bool) {
+        let is_kept = |line: &Line, group: &ComparedGroup| {
+            is_finished(line, group) || (partly && group.cells.iter().any(Option::is_some))
+        };
+        let kept: Vec<bool> = self.lines.iter().zip(&*groups).map(|(line, group)| is_kept(line, group)).collect();
+        let mut of_lines = kept.iter();
+        self.lines.retain(|_| of_lines.next() == Some(&true));
+        let mut of_groups = kept.iter();
+        groups.retain(|_| of_groups.next() == Some(&true));
+    }
+
+    /// Runs to the end, to the precision that is asked for, or until the user stops it.
+    fn run_one(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
+        let stop = || stopped.load(Ordering::Relaxed);
         match self.precision {
-            Some(share) => Some(precision::measure(simulation, share, || false)),
+            Some(share) => Some(precision::measure(simulation, share, stop)),
             None => {
-                progress.drive(simulation, || false);
+                progress.drive(simulation, stop);
                 None
             }
         }
     }
 
-    /// Give every cell the intervals of its figures, if they are asked for.
-    fn doubt(&self, groups: &mut [ComparedGroup]) {
+    /// Gives every cell the intervals of its figures, if they are asked for and the user does not stop it.
+    fn doubt(&self, groups: &mut [ComparedGroup], stopped: &AtomicBool) {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
@@ -186,13 +218,21 @@ impl Comparison {
         let subjects: Vec<_> = subjects.collect();
         let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
         let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
-            let drive = input::drawn(described, draws, draw)?;
+            let drive = input::drawn(described, draws, draw).filter(|_| !stopped.load(Ordering::Relaxed))?;
             let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
-            self.run_one(&mut simulation, &progress);
+            self.run_one(&mut simulation, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))
         });
         progress.finish();
+        if stopped.load(Ordering::Relaxed) {
+            return;
+        }
         let cells = groups.iter_mut().flat_map(|group| group.cells.iter_mut().flatten());
         cells.zip(doubted).for_each(|(cell, doubted)| cell.doubted = Some(doubted));
     }
+}
+
+/// True if every drive that can run the jobs of a line has a result.
+fn is_finished(line: &Line, group: &ComparedGroup) -> bool {
+    line.point.jobs.iter().zip(&group.cells).all(|(jobs, cell)| jobs.is_some() == cell.is_some())
 }

@@ -9,7 +9,7 @@ use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::{Figure, Unit, find};
 
 use super::points::Line;
-use super::{Comparison, trust};
+use super::{Comparison, is_finished, trust};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
@@ -34,10 +34,12 @@ pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
 /// The whole page.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
-    text.push_str(&heading(comparison, groups));
+    text.push_str(&describe::fitted(&heading(comparison, groups), "         "));
     text.push('\n');
     text.push_str(&shown(&table(comparison, groups)));
-    for finding in compare::findings(&comparison.drives, groups) {
+    // Of lines that are finished on some drives only, a finding would say nothing true.
+    let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
+    for finding in compare::findings(&comparison.drives, groups).into_iter().filter(|_| is_whole) {
         let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
     }
     text.push_str(&trust::text(comparison, groups));
@@ -143,11 +145,13 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
         table = table.right(figure.column.0);
     }
     table = table.left("busiest");
-    for group in groups {
+    for (group, line) in groups.iter().zip(&comparison.lines) {
         table.group();
         let mut labels = named.cells(&group.label);
-        for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
-            let figures = cell.as_ref().map_or_else(blank, figures);
+        let cells = group.cells.iter().zip(&line.point.jobs);
+        for (drive, (cell, jobs)) in comparison.drives.iter().zip(cells) {
+            let missing = if jobs.is_none() { "queues too short" } else { "not finished" };
+            let figures = cell.as_ref().map_or_else(|| blank(missing), figures);
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(figures));
             // The labels of a group stand in its first row alone.
             labels.fill(String::new());
@@ -170,9 +174,10 @@ fn bare(figure: &Figure, value: f64) -> String {
     }
 }
 
-/// The figures of a drive whose queues are too short for the depth.
-fn blank() -> Vec<String> {
-    COLUMNS.iter().map(|_| String::from("-")).chain([String::from("queues too short")]).collect()
+/// The figures of a drive that has none, with the reason: queues that are too short for the depth, or a run that the
+/// user has stopped.
+fn blank(missing: &str) -> Vec<String> {
+    COLUMNS.iter().map(|_| String::from("-")).chain([String::from(missing)]).collect()
 }
 
 /// Returns the utilisation of a resource, as in `98 % cores`.

@@ -2,6 +2,7 @@
 //! all together.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::config::UncertaintyCause;
 use phaselink_core::drive::Drive;
@@ -20,11 +21,18 @@ use crate::{input, intervals};
 const ENDS: usize = 2;
 
 /// Moves each uncertain constant to the ends of its range, one at a time, and notes the rows that change.
-pub(super) fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
+///
+/// # Errors
+/// If a constant cannot be moved.
+pub(super) fn measure(
+    experiments: &Experiments,
+    outcomes: &[Outcome],
+    stopped: &AtomicBool,
+) -> Result<Dependence, Problems> {
     let constants = constants(experiments.runs.iter().map(|run| &run.drive));
     check(experiments)?;
     let progress = Progress::of(ENDS * constants.len() * experiments.runs.len());
-    let moved = constants.par_iter().map(|constant| moved_by(experiments, outcomes, constant, &progress));
+    let moved = constants.par_iter().map(|constant| moved_by(experiments, outcomes, constant, &progress, stopped));
     let moved = input::all(moved.collect::<Vec<_>>())?;
     progress.finish();
     let mut dependence = Dependence::default();
@@ -40,13 +48,14 @@ fn moved_by<'a>(
     outcomes: &[Outcome],
     (cause, key): &(UncertaintyCause, String),
     progress: &Progress,
+    stopped: &AtomicBool,
 ) -> Result<BTreeSet<&'a str>, Problems> {
     let (reproduction, before) = (&experiments.reproduction, experiments.values(outcomes));
     let mut moved = BTreeSet::new();
     for end in 0..ENDS {
         let needed = reproduction.needed(|id, kind| kind != ClaimKind::Input && !moved.contains(id), Some(key));
         let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
-        let finish = |simulation| progress.outcome(simulation);
+        let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
         let after = experiments.values_moved(outcomes, &needed, overrides, finish)?;
         moved.extend(reproduction.moved(&before, &after));
     }
@@ -94,13 +103,15 @@ pub(super) fn intervals(
     outcomes: &[Outcome],
     rows: Vec<Row>,
     draws: usize,
+    stopped: &AtomicBool,
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
     let needed = experiments.reproduction.needed(|_, kind| kind == ClaimKind::Number, None);
     let progress = Progress::of(draws.count() * needed.iter().filter(|needed| **needed).count());
     let drawn = (0..draws.count()).into_par_iter().map(|draw| {
         let overrides = |drive: &Drive| draws.overrides(drive, draw);
-        experiments.values_moved(outcomes, &needed, overrides, |simulation| progress.outcome(simulation))
+        let finish = |simulation| progress.outcome(simulation, || stopped.load(Ordering::Relaxed));
+        experiments.values_moved(outcomes, &needed, overrides, finish)
     });
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();

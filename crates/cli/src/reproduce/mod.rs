@@ -5,6 +5,7 @@ mod page;
 mod text;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
@@ -18,7 +19,7 @@ use crate::ending::{Ending, Failure};
 use crate::intervals::IntervalFlags;
 use crate::output::{ReportFlags, Target};
 use crate::progress::Progress;
-use crate::{input, notes, output};
+use crate::{input, interrupt, notes, output};
 
 const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
@@ -69,7 +70,12 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         return Ok(Ending::Fine);
     }
     let report = arguments.report.open()?;
-    let judged = judged(&papers, arguments)?;
+    let stopped = interrupt::flag();
+    let judged = judged(&papers, arguments, &stopped)?;
+    let is_stopped = stopped.load(Ordering::Relaxed);
+    if is_stopped {
+        notes::tell(&format!("stopped: {} of {} papers are finished", judged.len(), papers.len()));
+    }
     let rows: Vec<Row> = judged.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
     let document = || output::headed("reproduce", reproduce::document(&rows));
     if let Some(report) = report {
@@ -84,8 +90,11 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ if arguments.summary => output::print(&text::summary(&rows))?,
         _ => output::print(&text::text(&rows))?,
     }
-    let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);
-    Ok(if is_off { Ending::Off } else { Ending::Fine })
+    Ok(match rows.iter().any(|row| row.verdict == Verdict::Off) {
+        _ if is_stopped => Ending::Interrupted,
+        true => Ending::Off,
+        false => Ending::Fine,
+    })
 }
 
 impl Arguments {
@@ -97,9 +106,19 @@ impl Arguments {
     }
 
     /// Computes the influence of uncertain constants on the results of one paper, if that is asked for.
-    fn doubted(&self, experiments: &mut Experiments, outcomes: &[Outcome]) -> Result<Vec<Row>, Problems> {
+    /// `None` if the user has stopped that.
+    fn doubted(
+        &self,
+        experiments: &mut Experiments,
+        outcomes: &[Outcome],
+        stopped: &AtomicBool,
+    ) -> Result<Option<Vec<Row>>, Problems> {
+        let is_whole = |rows: Vec<Row>| (!stopped.load(Ordering::Relaxed)).then_some(rows);
         if let Some(directory) = &self.depends {
-            let dependence = doubt::measure(experiments, outcomes)?;
+            let dependence = doubt::measure(experiments, outcomes, stopped)?;
+            if stopped.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             if let Some(directory) = directory {
                 let folder = directory.join(experiments.reproduction.paper());
                 write(&folder.join("depends_on.csv"), &dependence)?;
@@ -114,8 +133,8 @@ impl Arguments {
         }
         let rows = experiments.judge(outcomes);
         match self.intervals.draws() {
-            Some(draws) => doubt::intervals(experiments, outcomes, rows, draws),
-            None => Ok(rows),
+            Some(draws) => doubt::intervals(experiments, outcomes, rows, draws, stopped).map(is_whole),
+            None => Ok(Some(rows)),
         }
     }
 }
@@ -127,25 +146,39 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
     Target::create("--depends", path)?.write(&dependence.to_csv())
 }
 
-/// Runs everything that the papers need, on all processors, and judges the results.
-fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<JudgedPaper>, Problems> {
+/// Runs everything that the papers need, on all processors, and judges the results of those that were finished when
+/// the user stopped it.
+fn judged(papers: &[Paper], arguments: &Arguments, stopped: &AtomicBool) -> Result<Vec<JudgedPaper>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
         notes::tell(&format!("note: {note}"));
     }
     let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
     let runs: Vec<&ExperimentRun> = papers.iter().flat_map(|paper| &paper.runs).collect();
-    let progress = Progress::of(runs.len());
-    let outcomes: Vec<Outcome> =
-        runs.par_iter().map(|run| run.outcome(|simulation| progress.outcome(simulation))).collect();
-    progress.finish();
-    let mut outcomes = outcomes.into_iter();
+    let mut outcomes = outcomes(&runs, stopped).into_iter();
     let judged = papers.iter_mut().map(|paper| {
-        let outcomes: Vec<Outcome> = outcomes.by_ref().take(paper.runs.len()).collect();
-        let rows = arguments.doubted(paper, &outcomes)?;
-        Ok(JudgedPaper { rows, figures: paper.figures(&outcomes) })
+        let outcomes: Option<Vec<Outcome>> =
+            outcomes.by_ref().take(paper.runs.len()).collect::<Vec<_>>().into_iter().collect();
+        let Some(outcomes) = outcomes else { return Ok(None) };
+        let rows = arguments.doubted(paper, &outcomes, stopped)?;
+        Ok(rows.map(|rows| JudgedPaper { rows, figures: paper.figures(&outcomes) }))
     });
-    input::all(judged)
+    Ok(input::all(judged)?.into_iter().flatten().collect())
+}
+
+/// Runs experiments in their order, so that the papers are finished one after the other; `None` for a run that the user
+/// has stopped.
+fn outcomes(runs: &[&ExperimentRun], stopped: &AtomicBool) -> Vec<Option<Outcome>> {
+    let progress = Progress::of(runs.len());
+    let stop = || stopped.load(Ordering::Relaxed);
+    let run = |(place, run): (usize, &&ExperimentRun)| {
+        let outcome = (!stop()).then(|| run.outcome(|simulation| progress.outcome(simulation, stop)));
+        (place, outcome.filter(|_| !stop()))
+    };
+    let mut outcomes: Vec<(usize, Option<Outcome>)> = runs.iter().enumerate().par_bridge().map(run).collect();
+    progress.finish();
+    outcomes.sort_by_key(|(place, _)| *place);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 #[cfg(test)]

@@ -51,6 +51,35 @@ fn ctrl_c_leaves_a_whole_document() {
     assert!(document["jobs"][0]["read"]["total_ios"].as_u64().unwrap() > 0);
 }
 
+/// A command that writes no report until its end, stopped after some of its work.
+fn stopped_after(time: Duration, arguments: &str) -> Ran {
+    let mut command = program();
+    command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    thread::sleep(time);
+    interrupted(child)
+}
+
+#[test]
+fn ctrl_c_of_a_comparison_prints_the_runs_that_are_finished() {
+    // The first line takes a fraction of a second, the second minutes.
+    let arguments = "compare nvme --numjobs 1 --bs 512,64m --ios 100000";
+    let ran = stopped_after(Duration::from_secs(8), arguments);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(130), "stopped: 1 of 2 runs are finished\n"));
+    let rows: Vec<&str> = ran.stdout.lines().filter(|line| line.contains(" nvme ")).collect();
+    assert!(rows.len() == 1 && rows[0].starts_with("512 B"), "{}", ran.stdout);
+    let ran = stopped_after(Duration::from_secs(8), &format!("{arguments} --json"));
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, document["cells"].as_array().map(Vec::len)), (Some(130), Some(1)));
+}
+
+#[test]
+fn ctrl_c_of_reproductions_prints_the_papers_that_are_finished() {
+    let ran = stopped_after(Duration::from_secs(3), "reproduce --summary");
+    assert_eq!(ran.code, Some(130), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("stopped: ") && ran.stderr.contains(" of 6 papers are finished"), "{}", ran.stderr);
+}
+
 #[test]
 fn a_closed_pipe_is_no_failure() {
     for arguments in
