@@ -166,7 +166,7 @@ fn a_store_in_a_file_is_written_by_several_threads_and_flushed_by_any() {
             });
         }
     });
-    assert_eq!(server.server.finish().tally.flushes, 3);
+    assert_eq!(server.server.finish().tally.flush.ios, 3);
     std::fs::remove_file(path).unwrap();
 }
 

@@ -122,7 +122,7 @@ fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
         thread::sleep(Duration::from_millis(5));
         exercise(&mut queue, 64 << 10, 10, 2);
         let summary = server.finish();
-        assert_eq!((summary.tally.errors, summary.tally.flushes), (0, 2));
+        assert_eq!((summary.tally.errors, summary.tally.flush.ios), (0, 2));
         assert!(summary.tally.read.ios >= 30);
         assert_eq!(summary.tally.lag.count() > 30, timing);
     }
@@ -165,7 +165,7 @@ fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
             while !queue.complete(slot, &mut []).unwrap() {}
         }
         let summary = server.finish();
-        assert_eq!((summary.tally.flushes, summary.tally.errors), (3, 0));
+        assert_eq!((summary.tally.flush.ios, summary.tally.errors), (3, 0));
         let mut kept = vec![0; data.len()];
         Store::open(&path, GEOMETRY).unwrap().read(0, &mut kept).unwrap();
         assert!(kept == data);

@@ -283,7 +283,7 @@ fn a_flush_waits_for_the_disk_on_any_thread() {
             let status = queue.ask(&driver.client.ram_words, &Bells(&driver), opcode::FLUSH, 0, 1);
             assert_eq!(status, Status::SUCCESS, "queue {}", queue.number);
         }
-        assert_eq!(server.server.finish().tally.flushes, u64::from(QUEUES));
+        assert_eq!(server.server.finish().tally.flush.ios, u64::from(QUEUES));
         fs::remove_file(path).unwrap();
     }
 }

@@ -46,9 +46,13 @@ fn serve(test: &str, timing: bool, wait: Wait) -> Running {
 }
 
 fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
+    serve_drive(test, timing, wait, store, drive())
+}
+
+fn serve_drive(test: &str, timing: bool, wait: Wait, store: Store, drive: Drive) -> Running {
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
-    let device = device(drive(), store);
+    let device = device(drive, store);
     let served = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).unwrap();
     let path = if path.is_dir() { path.join("cntrl") } else { path };
     let server = Server {
@@ -222,9 +226,30 @@ fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without()
             assert_eq!(driver.answer(1).status, Status::SUCCESS);
         }
         assert!(before.elapsed() < Duration::from_secs(3), "{name}: {:?}", before.elapsed());
-        assert_eq!(server.finish().tally.flushes, 40);
+        assert_eq!(server.finish().tally.flush.ios, 40);
         fs::remove_file(path).unwrap();
     }
+}
+
+#[test]
+fn flushes_and_durable_writes_of_a_host_take_modelled_time_and_are_counted_apart() {
+    let mut drive = Drive::shipped("tlc-gen4").unwrap();
+    let (program, nvme) = (drive.media.program, &mut drive.nvme);
+    (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib) = (QUEUE_PAIRS, 64, 64);
+    let server = serve_drive("flush-modelled", true, Wait::Block, Store::in_memory(GEOMETRY).unwrap(), drive);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    driver.bring_up(0);
+    driver.write(1, &pattern(512, 4));
+    let forced_zeroes = [8, 0, 1 << 30 | 7, 0, 0, 0];
+    for (opcode, dwords) in [(opcode::FLUSH, [0; 6]), (opcode::WRITE_ZEROES, forced_zeroes)] {
+        driver.submit(1, opcode, 1, [0, 0], dwords);
+        assert_eq!(driver.answer(1).status, Status::SUCCESS);
+    }
+    let summary = server.finish();
+    let job = &summary.outcome.jobs[0];
+    assert_eq!([&job.write, &job.flush, &job.zeroes].map(|kind| kind.ios), [1; 3]);
+    assert!(job.write.total.max() < program && job.flush.total.max() > program && job.zeroes.total.max() > program);
+    assert_eq!((summary.tally.flush.latency.count(), summary.tally.zeroes.bytes), (1, 4096));
 }
 
 #[test]

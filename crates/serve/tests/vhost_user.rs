@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
 use phaselink_core::drive::Drive;
+use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::FrontArguments;
 use phaselink_serve::front::vhost_user::KIND;
@@ -82,7 +83,7 @@ fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_wait
         assert_eq!(read, data, "{timing} {wait:?}");
         assert_eq!(guest.exchange(FLUSH, 0, &[]), (0, 1));
         let summary = running.finish();
-        assert_eq!((summary.tally.read.ios, summary.tally.write.ios, summary.tally.flushes), (1, 1, 1));
+        assert_eq!((summary.tally.read.ios, summary.tally.write.ios, summary.tally.flush.ios), (1, 1, 1));
         assert_eq!(summary.tally.errors, 0);
         assert_eq!((summary.outcome.ios(), summary.tally.lag.count()), (2, if timing { 2 } else { 0 }));
     }
@@ -146,6 +147,32 @@ fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
     let mut data = [0; 512];
     Store::open(&path, GEOMETRY).unwrap().read(3 * 512, &mut data).unwrap();
     assert_eq!(data, [9; 512]);
+}
+
+#[test]
+fn requests_without_data_take_modelled_time_and_so_do_durable_writes() {
+    for (features, flushes) in [(FEATURES, 1), (FEATURES & !feature::FLUSH, 4)] {
+        let running = serve("modelled", "tlc-gen4", Store::in_memory(GEOMETRY).unwrap(), true, Wait::Block);
+        let mut guest = Guest::connect(&running.path, features);
+        guest.put(DATA, &[9; 4096]);
+        assert_eq!(guest.exchange(WRITE, 0, &[(0, 4096)]), (0, 1));
+        assert_eq!(guest.exchange(FLUSH, 0, &[]), (0, 1));
+        guest.put(DATA, &[range(16, 8, 0), range(32, 8, 0)].concat());
+        assert_eq!(guest.exchange(DISCARD, 0, &[(0, 32)]), (0, 1));
+        guest.put(DATA, &range(8, 8, 1));
+        assert_eq!(guest.exchange(ZERO, 0, &[(0, 16)]), (0, 1));
+        let summary = running.finish();
+        let job = &summary.outcome.jobs[0];
+        // Each range of a discard is a command of the modelled drive; a driver without flushes gets one behind each change.
+        let counts = [&job.write, &job.flush, &job.discard, &job.zeroes].map(|kind| kind.ios);
+        assert_eq!(counts, [1, flushes, 2, 1]);
+        let tally = &summary.tally;
+        assert_eq!((tally.flush.ios, tally.discard.ios, tally.discard.bytes, tally.zeroes.ios), (1, 1, 8192, 1));
+        let program = Span::from_us(300);
+        assert_eq!(tally.write.latency.max() > program, flushes > 1);
+        assert!(tally.discard.latency.max() > Span::from_us(1) && tally.flush.latency.max() > Span::from_us(1));
+        assert!(flushes > 1 || tally.flush.latency.max() > program, "{}", tally.flush.latency.max());
+    }
 }
 
 #[test]

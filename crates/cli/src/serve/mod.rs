@@ -217,6 +217,7 @@ impl Arguments {
         let mut document = output::stamped(output::headed("serve", document));
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
+        document["phaselink"]["served"] = served::counts_json(&summary.tally);
         if self.fronts.is_strict() {
             document["phaselink"]["undefined"] = served::undefined_json(&summary.tally);
         }

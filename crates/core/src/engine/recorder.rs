@@ -129,9 +129,10 @@ impl Recorder {
         }
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,
-            Op::Write | Op::WriteZeroes => &mut job.outcome.write,
+            Op::Write => &mut job.outcome.write,
             Op::Flush => &mut job.outcome.flush,
             Op::Discard => &mut job.outcome.discard,
+            Op::WriteZeroes => &mut job.outcome.zeroes,
         };
         direction.ios += 1;
         direction.bytes += u64::from(request.io.bytes);
@@ -181,9 +182,10 @@ impl JobRecord {
     fn outcome(&self) -> JobOutcome {
         let runtime = self.last.since(self.ramp_end);
         let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
-        let JobOutcome { read, write, flush, discard, .. } = &self.outcome;
-        let (read, write, flush, discard) = (over(read), over(write), over(flush), over(discard));
-        JobOutcome { read, write, flush, discard, ..self.outcome.clone() }
+        let JobOutcome { read, write, flush, discard, zeroes, .. } = &self.outcome;
+        let (read, write, flush) = (over(read), over(write), over(flush));
+        let (discard, zeroes) = (over(discard), over(zeroes));
+        JobOutcome { read, write, flush, discard, zeroes, ..self.outcome.clone() }
     }
 }
 

@@ -78,10 +78,12 @@ impl Host {
         processors.unfinished += usize::from(state != State::Finished);
         let core = usize::from(number) % processors.cores.len();
         let thread = Thread { state, core, iodepth, generator, ..Thread::default() };
-        let thread = match submission {
+        let mut thread = match submission {
             Submission::Blocking(blocking) => blocking.thread(thread, processors),
             Submission::Batched(batched) => batched.thread(thread, job, processors),
         };
+        // Requests from outside are those of many callers, of whom only the one that flushes waits for its flush.
+        thread.waits_for_flush &= thread.generator.is_some();
         processors.threads.push(thread);
         if let Submission::Batched(batched) = submission {
             batched.take_vector(number, processors);

@@ -57,6 +57,8 @@ pub struct JobOutcome {
     pub flush: DirectionOutcome,
     /// Discards, as real hosts and traces ask for them.
     pub discard: DirectionOutcome,
+    /// Writes of zeros without data, as real hosts ask for them.
+    pub zeroes: DirectionOutcome,
     /// Number of requests that have failed, which are counted nowhere else.
     pub failed: u64,
     /// Linux error number of the first failed request (`EIO` is 5).
@@ -152,7 +154,7 @@ impl JobOutcome {
 
     /// Operations of which any were counted, with their names: reads and writes, then those that move no data.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
-        let without_data = [("flush", &self.flush), ("discard", &self.discard)];
+        let without_data = [("flush", &self.flush), ("discard", &self.discard), ("zeroes", &self.zeroes)];
         self.directions().chain(without_data.into_iter().filter(|(_, outcome)| outcome.ios > 0))
     }
 }

@@ -16,7 +16,7 @@ pub struct HostCommand<'a> {
     /// Content of its lists (PRP lists, SGL segments, ranges), in the order in which the device reads them, if it has
     /// any.
     pub lists: Option<&'a [u8]>,
-    /// Memory access that it causes, for the counters; none if the command is refused before.
+    /// Operation, place and size, for the counters; none if the command is refused before.
     pub io: Option<Io>,
     /// Number that the sender uses for the command.
     pub token: u32,

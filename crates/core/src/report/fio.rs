@@ -32,7 +32,7 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
         "job options": options(job),
         "read": direction(&job.read),
         "write": direction(&job.write),
-        "trim": direction(&DirectionOutcome::default()),
+        "trim": direction(&job.discard),
         "sync": { "total_ios": job.flush.ios, "lat_ns": latency_with_percentiles(&job.flush.total) },
         "job_runtime": whole_ms(outcome.elapsed).saturating_mul(u64::from(job.threads)),
         "usr_cpu": processor.user_percent,

@@ -65,13 +65,16 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
 }
 
 fn ledger_job(job: &JobOutcome, stack: &[String]) -> RunJob {
+    let any = |kind: &DirectionOutcome| (kind.ios > 0).then(|| ledger(kind, stack));
     RunJob {
         name: job.name.clone(),
         iodepth: job.iodepth,
         threads: job.threads,
         read: ledger(&job.read, stack),
         write: ledger(&job.write, stack),
-        flush: (job.flush.ios > 0).then(|| ledger(&job.flush, stack)),
+        flush: any(&job.flush),
+        discard: any(&job.discard),
+        zeroes: any(&job.zeroes),
     }
 }
 

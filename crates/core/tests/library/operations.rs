@@ -4,6 +4,7 @@ use crate::common::{counter, drive};
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::Outcome;
+use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
@@ -54,8 +55,8 @@ fn discards_and_zeroes_of_any_size_are_one_command_and_move_no_data() {
     assert_eq!(counter(&after, "commands"), counter(&before, "commands") + 3);
     assert_eq!(after.downstream.data_bytes, before.downstream.data_bytes);
     let job = &after.jobs[0];
-    assert_eq!((job.discard.ios, job.write.ios, job.flush.ios), (1, 2, 1));
-    let (zeroes, discard) = (job.write.total.max(), job.discard.total.max());
+    assert_eq!((job.discard.ios, job.write.ios, job.flush.ios, job.zeroes.ios), (1, 1, 1, 1));
+    let (zeroes, discard) = (job.zeroes.total.max(), job.discard.total.max());
     assert!(zeroes > discard && discard > drive.nvme.parse, "{zeroes} {discard}");
 }
 
@@ -93,4 +94,47 @@ fn a_flush_that_is_injected_waits_for_what_was_acknowledged() {
     assert!(flushed.since(written) > drive.media.program, "{}", flushed.since(written));
     let idle = ask(flushed, Io::flush(), 3);
     assert!(idle.since(flushed) < drive.media.program);
+}
+
+#[test]
+fn flush_of_one_caller_delays_no_read_of_another_on_the_same_thread() {
+    let mut engine = Engine::new(&drive("tlc-gen4", &[]), 1);
+    let thread = engine.add_client(8);
+    let mut inject = |ms: u64, io, token| {
+        engine.inject(Time::ZERO + Span::from_ms(ms), Input::Request { thread, io, token });
+    };
+    inject(0, io(Op::Write, 0, 4096), 0);
+    inject(1, Io::flush(), 1);
+    inject(1, io(Op::Read, 512 * u64::from(MIB), 4096), 2);
+    engine.run_until(Time::ZERO + Span::from_ms(20));
+    let done: Vec<u32> = std::iter::from_fn(|| engine.take_completed()).map(|done| done.token).collect();
+    assert_eq!(done, [0, 2, 1]);
+}
+
+/// Latency of a lone command of a real host that writes 4 KiB, with these bits in dword 12.
+fn write_of_a_real_host(drive: &Drive, opcode: u8, dword_12: u32) -> Span {
+    let mut engine = Engine::for_real_hosts(drive, 1).unwrap();
+    assert!(engine.begin_queue(0, 64));
+    let mut entry = [0; 64];
+    (entry[0], entry[4]) = (opcode, 1);
+    entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());
+    entry[48..52].copy_from_slice(&(dword_12 | (4096 / drive.nvme.block_bytes - 1)).to_le_bytes());
+    let io = Some(io(Op::Write, 0, 4096));
+    engine.place(Time::ZERO, &HostCommand { queue: 0, entry: &entry, lists: Some(&[]), io, token: 3 });
+    engine.inject(Time::ZERO, Input::Ring { queue: 0 });
+    engine.run_until(Time::ZERO + Span::from_ms(20));
+    engine.take_completed().expect("20 ms are enough").at.since(Time::ZERO)
+}
+
+#[test]
+fn write_of_a_real_host_with_force_unit_access_waits_until_it_survives_power() {
+    const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+    for (name, opcode) in [("tlc-gen4", 1), ("tlc-gen4", 8), ("tlc-gen5", 1), ("nvme", 1)] {
+        let drive = drive(name, &[]);
+        let [plain, forced] = [0, FORCE_UNIT_ACCESS].map(|bits| write_of_a_real_host(&drive, opcode, bits));
+        match drive.keeps_acknowledged() {
+            true => assert_eq!(plain, forced, "{name}"),
+            false => assert!(forced > plain + drive.media.program && plain < drive.media.program, "{plain} {forced}"),
+        }
+    }
 }

@@ -140,6 +140,8 @@ RunJob = TypedDict(
         "read": "DirectionResult",
         "write": "DirectionResult",
         "flush": NotRequired["DirectionResult | None"],
+        "discard": NotRequired["DirectionResult | None"],
+        "zeroes": NotRequired["DirectionResult | None"],
     },
 )
 DirectionResult = TypedDict(

@@ -98,7 +98,7 @@ impl<C: LoadConnection> Loader<C> {
             self.measured.last = now;
             self.measured.tally.errors += u64::from(!is_fine);
             if next.due >= self.ramp_end && is_fine {
-                self.measured.tally.direction(next.io.op).count(next.io.bytes, now.since(next.due));
+                self.measured.tally.direction(next.io.op).count(next.io.bytes.into(), now.since(next.due));
             }
         }
         Ok(())

@@ -206,7 +206,7 @@ impl Faults {
         if !self.of_requests.load(Ordering::Relaxed) {
             return None;
         }
-        self.meet_any(&io()?, thread)
+        self.meet_any(&data_access(io()?)?, thread)
     }
 
     #[cold]
@@ -338,6 +338,15 @@ impl<T> DelayQueue<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Returns the access to data that fault rules are about. A write of zeros is a write; flushes and discards make none.
+fn data_access(io: Io) -> Option<Io> {
+    match io.op {
+        Op::Read | Op::Write => Some(io),
+        Op::WriteZeroes => Some(Io { op: Op::Write, ..io }),
+        Op::Flush | Op::Discard => None,
     }
 }
 

@@ -101,15 +101,13 @@ impl MetricsClient {
 /// Returns the metrics in the text format of Prometheus.
 pub fn text(tally: &Tally) -> String {
     let mut text = String::new();
-    let both = [("read", &tally.read), ("write", &tally.write)];
+    let all = tally.directions();
     head(&mut text, "requests_total", "counter", "Requests served.");
-    for (op, direction) in both {
+    for (op, direction) in all {
         line(&mut text, "requests_total", &format!("op=\"{op}\""), direction.ios as f64);
     }
-    line(&mut text, "requests_total", "op=\"flush\"", tally.flushes as f64);
-    line(&mut text, "requests_total", "op=\"discard\"", tally.discards as f64);
-    head(&mut text, "bytes_total", "counter", "Bytes of user data moved.");
-    for (op, direction) in both {
+    head(&mut text, "bytes_total", "counter", "Bytes of user data moved, discarded or filled with zeros.");
+    for (op, direction) in all.into_iter().filter(|(op, _)| *op != "flush") {
         line(&mut text, "bytes_total", &format!("op=\"{op}\""), direction.bytes as f64);
     }
     head(&mut text, "errors_total", "counter", "Requests refused or failed.");
@@ -121,7 +119,7 @@ pub fn text(tally: &Tally) -> String {
         line(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), *count as f64);
     }
     head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
-    for (op, direction) in both {
+    for (op, direction) in all {
         summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);
     }
     head(&mut text, "lag_seconds", "summary", "How much later than modelled answers were given.");

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use phaselink_core::request::{Io, Op};
 use phaselink_core::workload::trace::iolog;
 
 use crate::device::tally::locked;
@@ -35,11 +36,16 @@ impl Record {
         Ok(Record { start: Instant::now(), log: Mutex::new(Log { file, end_us: 0, error: None }) })
     }
 
-    /// Adds a request. `action` is fio's word for it: read, write, trim or datasync.
-    pub fn note(&self, action: &str, offset: u64, bytes: u64) {
+    /// Adds a request. One that is to be durable is followed by a flush, as Linux does it for a drive without force unit access.
+    pub fn note(&self, Io { op, offset, bytes }: Io) {
+        self.note_long(op, offset, bytes.into());
+    }
+
+    /// Adds a request, which may be longer than an [`Io`].
+    pub fn note_long(&self, op: Op, offset: u64, bytes: u64) {
         let mut log = locked(&self.log);
         let at_us = self.start.elapsed().as_micros() as u64;
-        let line = iolog::line(at_us, action, offset, bytes);
+        let line = iolog::line(at_us, iolog::action(op), offset, bytes);
         log.end_us = at_us;
         log.write(&line);
     }

@@ -5,7 +5,7 @@ use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 
-use crate::device::tally::{Tally, UndefinedBehaviour};
+use crate::device::tally::{Direction, Tally, UndefinedBehaviour};
 
 /// Share of completions whose lag must lie within the tolerance: 99 %.
 const LAG_PERCENT: f64 = 99.0;
@@ -23,12 +23,11 @@ pub struct EmptyExchange {
 
 /// Returns the outcome of serving with timing off: requests, and how long the server took for them. Nothing is modelled.
 pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
-    let (read, write) = (tally.read.outcome(elapsed), tally.write.outcome(elapsed));
     Outcome {
         drive: name.into(),
         seed: 0,
         elapsed,
-        jobs: vec![JobOutcome { name: "served".into(), read, write, ..JobOutcome::default() }],
+        jobs: vec![JobOutcome { name: "served".into(), ..job(tally, elapsed) }],
         upstream: WireUse::default(),
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
@@ -39,6 +38,12 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         events: 0,
         finished: true,
     }
+}
+
+/// Returns the counts of each operation as the result of a job that has taken `runtime`.
+pub fn job(tally: &Tally, runtime: Span) -> JobOutcome {
+    let [read, write, flush, discard, zeroes] = tally.directions().map(|(_, direction)| direction.outcome(runtime));
+    JobOutcome { read, write, flush, discard, zeroes, ..JobOutcome::default() }
 }
 
 /// Returns true if the 99th percentile of the lag is within the tolerance.
@@ -127,11 +132,28 @@ pub fn undefined_json(tally: &Tally) -> Value {
     tally.undefined.iter().map(row).collect()
 }
 
-/// Returns a table of flushes, discards and errors.
+/// Returns a table of the requests of hosts without data, with their latency, and of errors.
 pub fn counts(tally: &Tally) -> Table {
-    let mut table = Table::new().left("served").right("");
-    table.row(["flushes".to_string(), units::grouped(tally.flushes)]);
-    table.row(["trims and zeroings".to_string(), units::grouped(tally.discards)]);
+    let mut table = Table::new().left("served").right("").right("mean").right("p99");
+    for (name, of) in [("flushes", &tally.flush), ("discards", &tally.discard), ("writes of zeros", &tally.zeroes)] {
+        let mut row = vec![name.to_string(), units::grouped(of.ios)];
+        if of.latency.count() > 0 {
+            let known = of.latency.known_percentile(99.0).map_or(String::from("unknown"), units::span);
+            row.extend([units::span(of.latency.mean()), known]);
+        }
+        table.row(row);
+    }
     table.row(["refused or failed".to_string(), units::grouped(tally.errors)]);
     table
+}
+
+/// Returns the requests of hosts by operation, for programs: number, bytes, and latency in nanoseconds where it is measured.
+pub fn counts_json(tally: &Tally) -> Value {
+    let of = |(name, Direction { ios, bytes, latency }): (&str, &Direction)| {
+        let known = |percent| latency.known_percentile(percent).map(Span::as_ns);
+        let mean = (latency.count() > 0).then(|| latency.mean_ns());
+        let latency = json!({ "count": latency.count(), "mean": mean, "p50": known(50.0), "p99": known(99.0) });
+        (String::from(name), json!({ "ios": ios, "bytes": bytes, "latency_ns": latency }))
+    };
+    Value::Object(tally.directions().map(of).into_iter().collect())
 }

@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use phaselink_core::ledger::{DirectionOutcome, Latency};
-use phaselink_core::request::{DataDirection, Op};
+use phaselink_core::request::Op;
 use phaselink_core::time::Span;
 
-/// Counts of reads, or of writes.
+/// Counts of the requests of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct Direction {
     /// Number of requests.
     pub ios: u64,
-    /// Bytes that they moved.
+    /// Bytes that they moved, discarded or filled with zeros.
     pub bytes: u64,
     /// Latency from the fetch of a request to its completion.
     pub latency: Latency,
@@ -26,9 +26,11 @@ pub struct Tally {
     /// Writes.
     pub write: Direction,
     /// Flushes.
-    pub flushes: u64,
-    /// Discards and writes of zeros.
-    pub discards: u64,
+    pub flush: Direction,
+    /// Discards.
+    pub discard: Direction,
+    /// Writes of zeros without data.
+    pub zeroes: Direction,
     /// Requests that were refused, or failed.
     pub errors: u64,
     /// Time by which completions came later than modelled; empty with timing off.
@@ -57,17 +59,17 @@ pub struct Tallies {
 
 impl Direction {
     /// Counts a request with its latency.
-    pub fn count(&mut self, bytes: u32, latency: Span) {
+    pub fn count(&mut self, bytes: u64, latency: Span) {
         self.ios += 1;
-        self.bytes += u64::from(bytes);
+        self.bytes += bytes;
         self.latency.record(latency);
     }
 
     /// Counts a request whose latency was not measured.
     #[inline]
-    pub fn count_unmeasured(&mut self, bytes: u32) {
+    pub fn count_unmeasured(&mut self, bytes: u64) {
         self.ios += 1;
-        self.bytes += u64::from(bytes);
+        self.bytes += bytes;
     }
 
     fn merge(&mut self, other: &Direction) {
@@ -90,26 +92,31 @@ impl Direction {
 }
 
 impl Tally {
-    /// Returns the counts of reads or of writes.
+    /// Returns the counts of the requests of an operation.
+    #[inline]
     pub fn direction(&mut self, op: Op) -> &mut Direction {
-        match op.direction() {
-            DataDirection::Read => &mut self.read,
-            DataDirection::Write => &mut self.write,
+        match op {
+            Op::Read => &mut self.read,
+            Op::Write => &mut self.write,
+            Op::Flush => &mut self.flush,
+            Op::Discard => &mut self.discard,
+            Op::WriteZeroes => &mut self.zeroes,
         }
     }
 
-    /// Counts a flush that has completed.
-    pub fn count_flush(&mut self, is_fine: bool) {
-        self.flushes += 1;
-        self.errors += u64::from(!is_fine);
+    /// Returns the counts of all operations, with the names that programs know them by.
+    pub fn directions(&self) -> [(&'static str, &Direction); 5] {
+        let Tally { read, write, flush, discard, zeroes, .. } = self;
+        [("read", read), ("write", write), ("flush", flush), ("discard", discard), ("write_zeroes", zeroes)]
     }
 
     /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Tally) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
-        self.flushes += other.flushes;
-        self.discards += other.discards;
+        self.flush.merge(&other.flush);
+        self.discard.merge(&other.discard);
+        self.zeroes.merge(&other.zeroes);
         self.errors += other.errors;
         self.lag.merge(&other.lag);
         other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
@@ -158,9 +165,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_are_counted_and_those_that_fail_are_errors_as_well() {
-        let mut tally = Tally::default();
-        [true, false, true].into_iter().for_each(|is_fine| tally.count_flush(is_fine));
-        assert_eq!((tally.flushes, tally.errors), (3, 1));
+    fn each_operation_is_counted_apart_and_stays_apart_when_counts_are_merged() {
+        let (mut tally, mut sum) = (Tally::default(), Tally::default());
+        for (count, op) in (1..).zip(Op::ALL) {
+            (0..count).for_each(|_| tally.direction(op).count(512, Span::from_us(1)));
+        }
+        sum.merge(&tally);
+        assert_eq!(sum.directions().map(|(_, of)| (of.ios, of.latency.count())), [1, 2, 3, 4, 5].map(|n| (n, n)));
     }
 }

@@ -20,7 +20,7 @@ use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
-use super::model::{Model, Submission};
+use super::model::{Model, ModelledOperations, Submission};
 use crate::clock::{Clock, Wait, span};
 use crate::device::Device;
 use crate::device::counter::Counter;
@@ -39,7 +39,7 @@ pub trait Request: fmt::Debug + Send {
     /// Status that its completion carries.
     type Status: fmt::Debug + Copy + Send;
 
-    /// Returns operation, place and size, if the request moves data or zeros. Fault rules are about such requests alone.
+    /// Returns operation, place and size, unless the request was refused. Fault rules are about those that move data or zeros.
     fn io(&self) -> Option<Io>;
 
     /// Returns how the request is counted; nothing for one that was refused before it meant anything.
@@ -51,8 +51,10 @@ pub trait Request: fmt::Debug + Send {
     /// Adds the request to the trace of all requests.
     fn note(&self, record: &Record);
 
-    /// Returns the request as it enters the model; nothing if it takes no modelled time.
-    fn submission(&self) -> Option<Submission<'_>>;
+    /// Returns a part of the request as it enters the model, counted from 0; nothing if it has no such part. A part enters
+    /// when the one before it has completed: a write that is to be durable is a write and a flush. Requests have several
+    /// parts only where completions are written [at their instant](Delivery::AtInstant).
+    fn submission(&self, part: usize) -> Option<Submission<'_>>;
 
     /// Returns the instant of the clock at which the host has submitted it. It was fetched in `round`.
     fn submitted(&self, clock: &Clock, _round: Round) -> Time {
@@ -65,15 +67,19 @@ pub trait Request: fmt::Debug + Send {
     }
 }
 
-/// Class of requests in the counts of a server.
+/// Class of a request in the counts of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestClass {
-    /// Reads and writes of so many bytes.
-    Data(Op, u32),
-    /// Flushes.
-    Flush,
-    /// Discards and writes of zeros.
-    Discard,
+pub struct RequestClass {
+    /// Operation.
+    pub op: Op,
+    /// Number of bytes that are moved, discarded or filled with zeros; 0 for a flush.
+    pub bytes: u64,
+}
+
+impl From<Io> for RequestClass {
+    fn from(Io { op, bytes, .. }: Io) -> RequestClass {
+        RequestClass { op, bytes: bytes.into() }
+    }
 }
 
 /// Two instants of the clock: when a thread polled its queues last, and when it began to poll them now.
@@ -130,8 +136,9 @@ pub trait Endpoint<R: Request> {
     /// Writes the completion a first time, for a fault that repeats it.
     fn repeat(&mut self, _request: &R, _status: R::Status, _device: &Device) {}
 
-    /// Writes the completion of a request for which the store has been flushed; returns true if it reports success.
-    fn commit(&mut self, request: &R, flushed: io::Result<()>) -> bool;
+    /// Writes the completion of a request for which the store has been flushed; returns true if it reports success. `latency` is
+    /// the modelled one.
+    fn commit(&mut self, request: &R, flushed: io::Result<()>, latency: Span) -> bool;
 
     /// Forgets a request that is never completed.
     fn abandon(&mut self, request: &R);
@@ -179,9 +186,11 @@ struct FetchedRequest<R: Request> {
 pub struct RequestInFlight<R: Request> {
     fetched: FetchedRequest<R>,
     next: Step,
-    /// Instant of the clock at which it entered the model.
+    /// Part of the request that is in the model, or enters it next.
+    part: usize,
+    /// Instant of the clock at which its first part entered the model.
     submitted: Time,
-    /// Instant of the clock at which it is to complete.
+    /// Instant of the clock at which it is to complete, or at which its last part has; zero if it takes no modelled time.
     due: Time,
     /// Time for which a fault has delayed it before it entered the model.
     delayed: Span,
@@ -207,7 +216,7 @@ enum Step {
 impl<R: Request> RequestInFlight<R> {
     fn new(fetched: FetchedRequest<R>, next: Step) -> RequestInFlight<R> {
         let (submitted, due) = (Time::ZERO, Time::ZERO);
-        RequestInFlight { fetched, next, submitted, due, delayed: Span::ZERO, way: Span::ZERO }
+        RequestInFlight { fetched, next, part: 0, submitted, due, delayed: Span::ZERO, way: Span::ZERO }
     }
 
     /// Returns the request.
@@ -230,6 +239,7 @@ pub struct Lifecycle<'a, R: Request> {
     pub counter: Counter<'a>,
     /// Model of the thread.
     pub model: Model<'a>,
+    operations: ModelledOperations,
     delivery: Delivery,
     /// Time by which completions are written before they are due: what a word takes to the client and back.
     completion_lead: Span,
@@ -259,6 +269,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
             device,
             counter: Counter::open(device),
             model,
+            operations: ModelledOperations::of(&device.drive),
             delivery,
             completion_lead: Span::ZERO,
             round: Round { before: now, now },
@@ -447,14 +458,10 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     fn count(&mut self, request: &R, is_fine: bool, latency: Option<Span>) {
         let counts = self.counter.counts();
         counts.errors += u64::from(!is_fine);
-        match request.class() {
-            None => {}
-            Some(RequestClass::Flush) => counts.flushes += 1,
-            Some(RequestClass::Discard) => counts.discards += 1,
-            Some(RequestClass::Data(op, bytes)) => match latency {
-                Some(latency) => counts.direction(op).count(bytes, latency),
-                None => counts.direction(op).count_unmeasured(bytes),
-            },
+        match (request.class(), latency) {
+            (None, _) => {}
+            (Some(RequestClass { op, bytes }), Some(latency)) => counts.direction(op).count(bytes, latency),
+            (Some(RequestClass { op, bytes }), None) => counts.direction(op).count_unmeasured(bytes),
         }
     }
 }
@@ -470,14 +477,46 @@ impl<R: Request> Lifecycle<'_, R> {
         }
     }
 
-    /// Submits a request to the model. One that takes no modelled time is executed now.
+    /// Submits the next part of a request to the model. A request that takes no modelled time is executed now.
     fn submit<E: Endpoint<R>>(&mut self, endpoint: &mut E, mut request: RequestInFlight<R>, has_more: bool) {
-        let (Some(clock), true) = (self.model.clock(), request.request().submission().is_some()) else {
+        let (Some(clock), true) = (self.model.clock(), self.has_part(&mut request)) else {
             self.transfer(endpoint, &mut request.fetched);
             return self.complete(endpoint, request.fetched);
         };
         endpoint.detach(request.request_mut());
+        let submitted = self.submission_time(&mut request, clock);
+        let early = self.delivery != Delivery::AtInstant;
+        let token = self.in_model.insert(Some(request));
+        let place = &mut self.in_model[token as usize];
+        let Some(RequestInFlight { fetched, part, .. }) = place else { return };
+        let submission = fetched.request.submission(*part).and_then(|part| self.operations.modelled(part));
+        let Some(submission) = submission else { return };
+        self.model.submit(submitted, submission, token, early, has_more);
+        if self.delivery == Delivery::ByClient {
+            // Nothing is copied here that has just been written: the copy would wait for the client's cache lines.
+            fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);
+        }
+    }
+
+    /// Moves a request on to its next part that takes modelled time; returns false if there is none.
+    #[inline]
+    fn has_part(&self, request: &mut RequestInFlight<R>) -> bool {
+        while let Some(submission) = request.request().submission(request.part) {
+            if self.operations.modelled(submission).is_some() {
+                return true;
+            }
+            request.part += 1;
+        }
+        false
+    }
+
+    /// Returns the instant at which a part of a request enters the model: a later part when the part before it has completed.
+    #[inline]
+    fn submission_time(&self, request: &mut RequestInFlight<R>, clock: &Clock) -> Time {
         let round = self.round;
+        if request.due > Time::ZERO {
+            return request.due;
+        }
         if request.delayed.is_zero() {
             request.submitted = request.request().submitted(clock, round);
             request.way = round.now.since(request.submitted);
@@ -485,16 +524,7 @@ impl<R: Request> Lifecycle<'_, R> {
             request.delayed = round.now.since(request.submitted);
             request.submitted = round.now;
         }
-        let (submitted, early) = (request.submitted, self.delivery != Delivery::AtInstant);
-        let token = self.in_model.insert(Some(request));
-        let place = &mut self.in_model[token as usize];
-        let Some(RequestInFlight { fetched, .. }) = place else { return };
-        let Some(submission) = fetched.request.submission() else { return };
-        self.model.submit(submitted, submission, token, early, has_more);
-        if self.delivery == Delivery::ByClient {
-            // Nothing is copied here that has just been written: the copy would wait for the client's cache lines.
-            fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);
-        }
+        request.submitted
     }
 
     /// Lets every request go on for which a delay, the disk or the model has decided; returns true if there was any.
@@ -521,12 +551,7 @@ impl<R: Request> Lifecycle<'_, R> {
         while let Some(Completed { token, at, .. }) = self.model.take_known() {
             let request = self.in_model[token as usize].take().expect("a request completes once");
             self.in_model.vacate(token);
-            let due = at;
-            match self.delivery {
-                Delivery::ByClient => front.resume(self, RequestInFlight { due, next: Step::Complete, ..request }),
-                Delivery::BytesAhead => front.resume(self, RequestInFlight { due, next: Step::Transfer, ..request }),
-                Delivery::AtInstant => self.keep_due(RequestInFlight { due, next: Step::Transfer, ..request }),
-            }
+            self.on_result(front, RequestInFlight { due: at, part: request.part + 1, ..request });
             any = true;
         }
         while self.due.front().is_some_and(|first| first.due <= clock.now() + self.completion_lead) {
@@ -535,6 +560,18 @@ impl<R: Request> Lifecycle<'_, R> {
             any = true;
         }
         any
+    }
+
+    /// Continues a request whose latest part completes at its instant `due`.
+    fn on_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
+        match self.delivery {
+            Delivery::ByClient => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
+            Delivery::BytesAhead => front.resume(self, RequestInFlight { next: Step::Transfer, ..request }),
+            Delivery::AtInstant => {
+                let next = if self.has_part(&mut request) { Step::Begin } else { Step::Transfer };
+                self.keep_due(RequestInFlight { next, ..request });
+            }
+        }
     }
 
     fn keep_due(&mut self, request: RequestInFlight<R>) {
@@ -570,8 +607,8 @@ impl<R: Request> Lifecycle<'_, R> {
                 None => endpoint.hand_over(request),
             },
             Step::Commit(flushed) => {
-                let is_fine = endpoint.commit(request.request(), flushed);
                 let latency = self.latency(&request);
+                let is_fine = endpoint.commit(request.request(), flushed, latency.unwrap_or(Span::ZERO));
                 self.count(request.request(), is_fine, latency);
             }
         }
@@ -587,10 +624,12 @@ impl<R: Request> Lifecycle<'_, R> {
         Some(request)
     }
 
-    /// Returns the latency that is counted: the modelled one with the delay of a fault, or the measured one.
+    /// Returns the latency that is counted: the modelled one with the delay of a fault, or the measured one; nothing if it is
+    /// neither modelled nor measured.
     fn latency(&self, request: &RequestInFlight<R>) -> Option<Span> {
         match self.model.is_none() {
             true => request.fetched.started.map(|started| span(started.elapsed())),
+            false if request.due == Time::ZERO => None,
             false => Some(request.delayed + request.due.since(request.submitted)),
         }
     }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::Completed;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::request::Io;
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::Time;
 
 use crate::clock::{Clock, Wait};
@@ -49,13 +50,49 @@ pub enum Submission<'r> {
     Command {
         /// The model's queue.
         queue: ModelQueue,
-        /// Operation, place and size, if the command moves data.
+        /// Operation, place and size; nothing for a command that is refused.
         io: Option<Io>,
         /// Submission queue entry.
         entry: &'r [u8; 64],
         /// Lists of pages and ranges that were read for the command.
         lists: Option<&'r [u8]>,
     },
+}
+
+/// Operations that the modelled drive has a use and a command for.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelledOperations {
+    /// True if the drive has a volatile buffer and a command to flush it.
+    has_flush: bool,
+    has_discard: bool,
+    has_zeroes: bool,
+}
+
+impl ModelledOperations {
+    /// Returns the operations of a drive.
+    pub fn of(drive: &Drive) -> ModelledOperations {
+        let limits = drive.limits();
+        ModelledOperations {
+            has_flush: limits.is_volatile && limits.supports(Op::Flush),
+            has_discard: limits.supports(Op::Discard),
+            has_zeroes: limits.supports(Op::WriteZeroes),
+        }
+    }
+
+    /// Returns the request that the modelled host makes of a submission, as Linux does: it leaves out flushes that the drive
+    /// does not need and discards that it does not know, and writes zeros as data where there is no command for them. Returns
+    /// nothing for a request that is left out, and so takes no modelled time. A command of a real host stays what it is.
+    #[inline]
+    pub fn modelled<'r>(&self, submission: Submission<'r>) -> Option<Submission<'r>> {
+        let Submission::Software { turn, io } = submission else { return Some(submission) };
+        let op = match io.op {
+            Op::Flush if !self.has_flush => return None,
+            Op::Discard if !self.has_discard => return None,
+            Op::WriteZeroes if !self.has_zeroes => Op::Write,
+            op => op,
+        };
+        Some(Submission::Software { turn, io: Io { op, ..io } })
+    }
 }
 
 impl<'a> Model<'a> {

@@ -16,10 +16,12 @@ const RECORD_BYTES: usize = WORDS * 8;
 
 /// Flag in the first word of a record: a command begins with it.
 pub(super) const COMMAND: u64 = 1 << 3;
-const WRITE: u64 = 1 << 4;
 const HAS_IO: u64 = 1 << 5;
 const HAS_LISTS: u64 = 1 << 6;
 const HAS_MORE: u64 = 1 << 7;
+/// Places of the numbers of operation and queue.
+const OP_SHIFT: u32 = 8;
+const OP_MASK: u64 = 0xf;
 const QUEUE_SHIFT: u32 = 16;
 
 /// Command of a real host, as it is sent to the engine's thread.
@@ -43,9 +45,9 @@ impl SentCommand {
     /// Sends the command, record by record.
     pub(super) fn encode(&self, mut put: impl FnMut(PipeRecord)) {
         let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-        let is_write = self.io.is_some_and(|io| io.op == Op::Write);
+        let op = self.io.map_or(0, |io| io.op as u64);
         let flags = COMMAND
-            | flag(is_write, WRITE)
+            | op << OP_SHIFT
             | flag(self.io.is_some(), HAS_IO)
             | flag(self.lists.is_some(), HAS_LISTS)
             | flag(self.has_more, HAS_MORE)
@@ -99,7 +101,7 @@ impl IncomingCommand {
         let mut entry = [0; ENTRY_BYTES];
         entry[..8].copy_from_slice(&first.to_le_bytes());
         entry[8..].copy_from_slice(body);
-        let op = if flags & WRITE != 0 { Op::Write } else { Op::Read };
+        let op = Op::ALL[(flags >> OP_SHIFT & OP_MASK) as usize];
         let io = Io { op, offset, bytes: (sizes >> 32) as u32 };
         SentCommand {
             rung: Time::from_ps(rung),
@@ -197,8 +199,9 @@ mod tests {
 
     #[test]
     fn a_command_comes_as_it_was_sent_with_lists_of_any_length() {
-        let io = Some(Io { op: Op::Write, offset: 1 << 40, bytes: 1 << 20 });
-        for lists in [None, Some(0), Some(1), Some(56), Some(57), Some(4096)] {
+        let lengths = [None, Some(0), Some(1), Some(56), Some(57), Some(4096)];
+        for (lists, op) in lengths.into_iter().zip(Op::ALL.into_iter().cycle()) {
+            let io = Some(Io { op, offset: 1 << 40, bytes: 1 << 20 });
             let lists: Option<Vec<u8>> = lists.map(|bytes| (0..bytes).map(|byte| byte as u8).collect());
             let sent = SentCommand {
                 rung: Time::from_ps(7),

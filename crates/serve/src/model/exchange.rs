@@ -124,15 +124,15 @@ pub(super) enum Call {
 
 impl Call {
     const ATTENTION: u64 = 1;
-    const WRITE: u64 = 1 << 1;
     const EARLY: u64 = 1 << 2;
+    /// Place of the number of the operation.
+    const OP_SHIFT: u32 = 4;
 
     pub(super) fn encode(self) -> PipeRecord {
         match self {
             Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
             Call::Request { submitted, turn, io: Io { op, offset, bytes }, token, early } => {
-                let write = if op == Op::Write { Call::WRITE } else { 0 };
-                let flags = write | if early { Call::EARLY } else { 0 };
+                let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
                 [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), 0]
             }
         }
@@ -142,8 +142,7 @@ impl Call {
         if flags == Call::ATTENTION {
             return Call::Attention(submitted != 0);
         }
-        let op = if flags & Call::WRITE != 0 { Op::Write } else { Op::Read };
-        let io = Io { op, offset, bytes: bytes as u32 };
+        let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
         let early = flags & Call::EARLY != 0;
         Call::Request { submitted: Time::from_ps(submitted), turn: turn as usize, io, token: token as u32, early }
     }
@@ -155,9 +154,11 @@ mod tests {
 
     #[test]
     fn a_call_decodes_to_what_was_encoded() {
-        let io = Io { op: Op::Write, offset: 1 << 40, bytes: 4096 };
-        let request = Call::Request { submitted: Time::from_ps(7), turn: 3, io, token: u32::MAX, early: true };
-        for call in [Call::Attention(true), Call::Attention(false), request] {
+        let request = |op| {
+            let io = Io { op, offset: 1 << 40, bytes: 4096 };
+            Call::Request { submitted: Time::from_ps(7), turn: 3, io, token: u32::MAX, early: op == Op::Flush }
+        };
+        for call in [Call::Attention(true), Call::Attention(false)].into_iter().chain(Op::ALL.map(request)) {
             assert_eq!(Call::decode(call.encode()), call);
         }
     }

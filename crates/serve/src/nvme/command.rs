@@ -113,10 +113,10 @@ impl Command {
         SubmissionEntry::decode(&self.bytes)
     }
 
-    /// Returns the access to the memory that the command makes, or none if it is refused or makes no access.
+    /// Returns operation, place and size, or none if the command is refused. Those of a deallocation are in its ranges.
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok()?;
-        Some(Io { op: checked.op()?, offset: checked.offset, bytes: checked.bytes })
+        Some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
     /// Returns the part of the command that still reaches the store under a fault, or none if nothing does. A Copy is never
@@ -130,16 +130,6 @@ impl Command {
             checked.data.truncate(checked.bytes);
         }
         (checked.bytes > 0).then_some(torn)
-    }
-
-    /// Returns the name of the operation in fio's trace format.
-    pub fn trace_name(&self) -> &'static str {
-        match self.checked.as_ref().map(|checked| checked.action) {
-            Ok(Action::Read | Action::Compare | Action::Verify) => "read",
-            Ok(Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. }) => "write",
-            Ok(Action::Deallocate { .. }) => "trim",
-            Ok(Action::Flush) | Err(_) => "datasync",
-        }
     }
 
     /// Returns true if the completion promises durability, so that the store is flushed before the completion is posted.

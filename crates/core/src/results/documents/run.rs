@@ -72,6 +72,12 @@ pub struct RunJob {
     /// Flushes of the job, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<DirectionResult>,
+    /// Discards of hosts, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discard: Option<DirectionResult>,
+    /// Writes of zeros without data of hosts, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zeroes: Option<DirectionResult>,
 }
 
 /// Requests of one kind with their latency and its stages.

@@ -111,16 +111,20 @@ pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
     let mut end_us = 0;
     for TraceIo { at, io } in ios {
         end_us = at.as_ps() / 1_000_000;
-        let action = match io.op {
-            Op::Read => "read",
-            // fio has no word for zeros that are written without data.
-            Op::Write | Op::WriteZeroes => "write",
-            Op::Flush => "sync",
-            Op::Discard => "trim",
-        };
-        text.push_str(&line(end_us, action, io.offset, io.bytes.into()));
+        text.push_str(&line(end_us, action(io.op), io.offset, io.bytes.into()));
     }
     text + &end(end_us)
+}
+
+/// fio's word for an operation.
+pub fn action(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        // fio has no word for zeros that are written without data.
+        Op::Write | Op::WriteZeroes => "write",
+        Op::Flush => "sync",
+        Op::Discard => "trim",
+    }
 }
 
 /// First lines of a version 3 iolog, for writers that do not have all of it at once.

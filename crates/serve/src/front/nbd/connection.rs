@@ -1,14 +1,14 @@
 //! Connection of a client, and the steps in the life of its requests.
 //!
-//! With timing on, reads, writes and writes of zeros (which are writes: the drives have no command for them) enter the modelled
-//! host's software when they have come whole. Flushes and trims take no modelled time.
+//! With timing on, requests enter the modelled host's software when they have come whole. One that is to be durable (force unit
+//! access) is followed by a flush there.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use phaselink_core::request::{Io, Op};
+use phaselink_core::request::Io;
 use phaselink_core::time::Span;
 use rustix::event::{PollFd, PollFlags};
 
@@ -58,16 +58,11 @@ impl Request for ConnectionRequest {
 
     #[inline]
     fn io(&self) -> Option<Io> {
-        self.wanted.io()
+        Some(self.wanted.io())
     }
 
     fn class(&self) -> Option<RequestClass> {
-        Some(match self.wanted.command {
-            Command::Read => RequestClass::Data(Op::Read, self.wanted.bytes),
-            Command::Write { .. } => RequestClass::Data(Op::Write, self.wanted.bytes),
-            Command::Flush => RequestClass::Flush,
-            Command::Trim { .. } | Command::Zero { .. } => RequestClass::Discard,
-        })
+        Some(self.wanted.io().into())
     }
 
     fn thread(&self) -> u64 {
@@ -75,11 +70,19 @@ impl Request for ConnectionRequest {
     }
 
     fn note(&self, record: &Record) {
-        record.note(self.wanted.command.action(), self.wanted.offset, self.wanted.bytes.into());
+        record.note(self.wanted.io());
+        if self.wanted.command.is_durable() {
+            record.note(Io::flush());
+        }
     }
 
-    fn submission(&self) -> Option<Submission<'_>> {
-        self.wanted.io().map(|io| Submission::Software { turn: self.turn, io })
+    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+        let io = match part {
+            0 => self.wanted.io(),
+            1 if self.wanted.command.is_durable() => Io::flush(),
+            _ => return None,
+        };
+        Some(Submission::Software { turn: self.turn, io })
     }
 
     fn durable_range(&self) -> Option<(u64, u64)> {
@@ -303,7 +306,7 @@ impl Endpoint<ConnectionRequest> for NbdConnection<'_> {
         self.reply(request, status, &device.store);
     }
 
-    fn commit(&mut self, request: &ConnectionRequest, flushed: io::Result<()>) -> bool {
+    fn commit(&mut self, request: &ConnectionRequest, flushed: io::Result<()>, _: Span) -> bool {
         self.forget(request);
         let status = status(flushed);
         self.session.answer(request.wanted.cookie, status);

@@ -124,16 +124,6 @@ impl Command {
             Command::Zero { .. } => Some(Asked::Zero),
         }
     }
-
-    /// Returns fio's word for the command, in traces.
-    pub fn action(self) -> &'static str {
-        match self {
-            Command::Read => "read",
-            Command::Write { .. } | Command::Zero { .. } => "write",
-            Command::Flush => "datasync",
-            Command::Trim { .. } => "trim",
-        }
-    }
 }
 
 #[cfg(test)]

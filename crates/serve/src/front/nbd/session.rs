@@ -48,14 +48,16 @@ pub struct AcceptedRequest {
 }
 
 impl AcceptedRequest {
-    /// Returns operation, place and size, if the request moves data or zeros.
-    pub fn io(&self) -> Option<Io> {
+    /// Returns operation, place and size.
+    pub fn io(&self) -> Io {
         let op = match self.command {
             Command::Read => Op::Read,
-            Command::Write { .. } | Command::Zero { .. } => Op::Write,
-            Command::Flush | Command::Trim { .. } => return None,
+            Command::Write { .. } => Op::Write,
+            Command::Flush => Op::Flush,
+            Command::Trim { .. } => Op::Discard,
+            Command::Zero { .. } => Op::WriteZeroes,
         };
-        Some(Io { op, offset: self.offset, bytes: self.bytes })
+        Io { op, offset: self.offset, bytes: self.bytes }
     }
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; nothing if that part is

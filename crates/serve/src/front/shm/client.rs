@@ -67,14 +67,14 @@ pub struct CheckedCommand {
 }
 
 impl CheckedCommand {
-    /// Returns operation, place and size, if the command moves data.
-    pub fn io(&self) -> Option<Io> {
-        let op = match self.operation {
-            Operation::Read => Op::Read,
-            Operation::Write => Op::Write,
-            Operation::Flush => return None,
-        };
-        Some(Io { op, offset: self.offset, bytes: self.bytes })
+    /// Returns operation, place and size.
+    #[inline]
+    pub fn io(&self) -> Io {
+        match self.operation {
+            Operation::Read => Io { op: Op::Read, offset: self.offset, bytes: self.bytes },
+            Operation::Write => Io { op: Op::Write, offset: self.offset, bytes: self.bytes },
+            Operation::Flush => Io::flush(),
+        }
     }
 }
 
@@ -310,15 +310,6 @@ impl Client {
 /// Returns the status for the result of the store.
 pub fn status(done: io::Result<()>) -> Status {
     done.map_or_else(|error| Status::from_error(&error), |()| Status::Success)
-}
-
-/// Returns fio's word for an operation, in traces.
-pub fn action(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Read => "read",
-        Operation::Write => "write",
-        Operation::Flush => "datasync",
-    }
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::ledger::Outcome;
-use phaselink_core::request::{Io, Op};
+use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 use phaselink_ring::command::Operation;
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL, TRANSFER_BYTES_MAX};
 use phaselink_ring::status::Status;
 use rustix::event::PollFd;
 
-use super::client::{self, CheckedCommand, Client, RingEntry, action};
+use super::client::{self, CheckedCommand, Client, RingEntry};
 use super::listener::{ClientChange, ClientListener};
 use super::share::ShareSocket;
 use crate::clock::{Clock, Wait};
@@ -53,16 +53,12 @@ impl Request for ClientCommand {
 
     #[inline]
     fn io(&self) -> Option<Io> {
-        self.command.io()
+        Some(self.command.io())
     }
 
     #[inline]
     fn class(&self) -> Option<RequestClass> {
-        Some(match self.command.operation {
-            Operation::Read => RequestClass::Data(Op::Read, self.command.bytes),
-            Operation::Write => RequestClass::Data(Op::Write, self.command.bytes),
-            Operation::Flush => RequestClass::Flush,
-        })
+        Some(self.command.io().into())
     }
 
     fn thread(&self) -> u64 {
@@ -70,12 +66,12 @@ impl Request for ClientCommand {
     }
 
     fn note(&self, record: &Record) {
-        record.note(action(self.command.operation), self.command.offset, self.command.bytes.into());
+        record.note(self.command.io());
     }
 
     #[inline]
-    fn submission(&self) -> Option<Submission<'_>> {
-        self.command.io().map(|io| Submission::Software { turn: self.turn.into(), io })
+    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+        (part == 0).then(|| Submission::Software { turn: self.turn.into(), io: self.command.io() })
     }
 
     #[inline]
@@ -128,9 +124,9 @@ impl Endpoint<ClientCommand> for Client {
         Completion::Written(status == Status::Success)
     }
 
-    fn commit(&mut self, request: &ClientCommand, flushed: io::Result<()>) -> bool {
+    fn commit(&mut self, request: &ClientCommand, flushed: io::Result<()>, latency: Span) -> bool {
         let status = client::status(flushed);
-        self.finish(&request.command, status, 0);
+        self.finish(&request.command, status, latency.as_ps() / 1000);
         status == Status::Success
     }
 

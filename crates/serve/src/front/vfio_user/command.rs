@@ -3,7 +3,8 @@
 //! A real host has its own driver, which takes the place of the modelled one. With timing on, a command enters the model at the
 //! doorbell's packet, by the very bytes that were read: the command's and those of its lists of pages. The model's controller
 //! fetches them over the link, asks the same rules about them as the served one, moves the data and posts the completion entry.
-//! Commands that are refused take their time like others, and so do flushes and deallocations. Admin commands take none.
+//! Commands that are refused take their time like others, and so do flushes and deallocations. A write with force unit access
+//! ends when the modelled buffer has been flushed. Admin commands take no time.
 //!
 //! So that real ways do not come on top of modelled ones, a doorbell counts as rung halfway between the round that found it and
 //! the one before; data moves as soon as the model knows the command's end; and the completion entry is written then, less what
@@ -61,12 +62,11 @@ impl Request for CommandRequest {
     #[inline]
     fn class(&self) -> Option<RequestClass> {
         let checked = self.command.checked.as_ref().ok()?;
-        Some(match checked.action {
-            Action::Read | Action::Compare | Action::Verify => RequestClass::Data(Op::Read, checked.bytes),
-            Action::Write { .. } | Action::Copy { .. } => RequestClass::Data(Op::Write, checked.bytes),
-            Action::Flush => RequestClass::Flush,
-            Action::Zero { .. } | Action::Deallocate { .. } => RequestClass::Discard,
-        })
+        let bytes = match checked.action {
+            Action::Deallocate { .. } => self.command.ranges.iter().map(|(_, bytes)| bytes).sum(),
+            _ => checked.bytes.into(),
+        };
+        Some(RequestClass { op: checked.op(), bytes })
     }
 
     /// Returns 0 for the first I/O queue.
@@ -78,21 +78,23 @@ impl Request for CommandRequest {
     /// Adds what the command reads and writes to the trace. A command that is refused has asked for nothing.
     fn note(&self, record: &Record) {
         let Command { checked: Ok(checked), ranges, .. } = &self.command else { return };
-        let word = self.command.trace_name();
-        match &checked.action {
-            Action::Deallocate { .. } => ranges.iter().for_each(|(offset, bytes)| record.note(word, *offset, *bytes)),
-            Action::Copy { .. } => {
-                ranges.iter().for_each(|(offset, bytes)| record.note("read", *offset, *bytes));
-                record.note(word, checked.offset, checked.bytes.into());
-            }
-            _ => record.note(word, checked.offset, checked.bytes.into()),
+        let note_all = |op| ranges.iter().for_each(|(offset, bytes)| record.note_long(op, *offset, *bytes));
+        match checked.action {
+            Action::Deallocate { .. } => return note_all(Op::Discard),
+            Action::Copy { .. } => note_all(Op::Read),
+            _ => {}
+        }
+        record.note_long(checked.op(), checked.offset, checked.bytes.into());
+        if checked.action.is_forced() {
+            record.note(Io::flush());
         }
     }
 
-    fn submission(&self) -> Option<Submission<'_>> {
+    fn submission(&self, part: usize) -> Option<Submission<'_>> {
         let Command { bytes: entry, lists, .. } = &self.command;
         let (io, lists) = (self.command.io(), lists.as_deref());
-        self.model_queue.map(|queue| Submission::Command { queue, io, entry, lists })
+        let queue = self.model_queue.filter(|_| part == 0)?;
+        Some(Submission::Command { queue, io, entry, lists })
     }
 
     /// Returns the middle between the round that has found the doorbell and the one before.
@@ -171,7 +173,7 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
         self.set.complete_again(&request.command, done, self.host);
     }
 
-    fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>) -> bool {
+    fn commit(&mut self, request: &CommandRequest, flushed: io::Result<()>, _: Span) -> bool {
         self.set.complete_flushed(&request.command, flushed, self.host) == Status::SUCCESS
     }
 

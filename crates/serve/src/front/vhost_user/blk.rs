@@ -8,7 +8,7 @@ pub const SECTOR_BYTES: u64 = 512;
 pub const HEADER_BYTES: usize = 16;
 /// Size of one range of a discard or of a write of zeros.
 pub const RANGE_BYTES: usize = 16;
-/// Most ranges of one discard; a write of zeros has one, which is a write to the model.
+/// Most ranges of one discard; a write of zeros has one.
 pub const RANGES_MAX: u32 = 16;
 /// Most sectors of one range: 2 GiB, so that a request's bytes fit 32 bits.
 pub const RANGE_SECTORS_MAX: u32 = 1 << 22;
@@ -144,18 +144,6 @@ impl BlockRequest {
         };
         let bytes = u32::try_from(bytes).map_err(|_| Status::IoError);
         if is_fine { bytes.map(|bytes| BlockRequest { command, offset, bytes }) } else { Err(Status::IoError) }
-    }
-}
-
-impl Command {
-    /// Returns the word for the command in traces, which are fio's.
-    pub fn action(self) -> &'static str {
-        match self {
-            Command::Read | Command::Name => "read",
-            Command::Write | Command::Zero => "write",
-            Command::Flush => "datasync",
-            Command::Discard => "trim",
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests of virtio rings, and the poll groups that own them: all rings of a socket's client belong to one group.
 //!
-//! With timing on, reads, writes and writes of zeros (which are writes: the drives have no command for them) enter the modelled
-//! host's software. Flushes, discards and requests for the name take no modelled time.
+//! With timing on, requests enter the modelled host's software; the ranges of a discard one after the other. What a driver
+//! without flushes writes is followed by a flush there. Requests for the name take no modelled time.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -46,11 +46,28 @@ struct RingPlace {
 struct RingRequest {
     place: RingPlace,
     request: ring::Request,
+    /// True if the driver has not negotiated flushes: what it writes is durable when it completes.
+    writes_through: bool,
 }
 
 impl RingRequest {
     fn command(&self) -> Option<Command> {
         self.request.wanted.ok().map(|wanted| wanted.command)
+    }
+
+    /// Returns true if a change must be durable when it completes.
+    fn is_durable(&self) -> bool {
+        self.writes_through && matches!(self.command(), Some(Command::Write | Command::Zero | Command::Discard))
+    }
+
+    /// Returns a part of the request as a drive without ranges and writing through sees it; nothing if there is no such part.
+    fn part(&self, part: usize) -> Option<Io> {
+        let parts = if self.command() == Some(Command::Discard) { self.request.ranges.len() } else { 1 };
+        match self.request.ranges.get(part) {
+            Some(range) if part < parts => Some(Io { offset: range.offset, bytes: range.bytes, ..self.io()? }),
+            _ if part < parts => self.io(),
+            _ => (part == parts && self.is_durable()).then(Io::flush),
+        }
     }
 }
 
@@ -62,21 +79,19 @@ impl Request for RingRequest {
         let BlockRequest { command, offset, bytes } = self.request.wanted.ok()?;
         let op = match command {
             Command::Read => Op::Read,
-            Command::Write | Command::Zero => Op::Write,
-            Command::Flush | Command::Discard | Command::Name => return None,
+            Command::Write => Op::Write,
+            Command::Flush => return Some(Io::flush()),
+            Command::Discard => Op::Discard,
+            Command::Zero => Op::WriteZeroes,
+            Command::Name => return None,
         };
         Some(Io { op, offset, bytes })
     }
 
     fn class(&self) -> Option<RequestClass> {
-        let BlockRequest { command, bytes, .. } = self.request.wanted.ok()?;
-        match command {
-            Command::Read => Some(RequestClass::Data(Op::Read, bytes)),
-            Command::Write => Some(RequestClass::Data(Op::Write, bytes)),
-            Command::Flush => Some(RequestClass::Flush),
-            Command::Discard | Command::Zero => Some(RequestClass::Discard),
-            Command::Name => None,
-        }
+        let io = self.io()?;
+        let discarded = || self.request.ranges.iter().map(|range| u64::from(range.bytes)).sum();
+        Some(if io.op == Op::Discard { RequestClass { op: io.op, bytes: discarded() } } else { io.into() })
     }
 
     fn thread(&self) -> u64 {
@@ -84,19 +99,11 @@ impl Request for RingRequest {
     }
 
     fn note(&self, record: &Record) {
-        let Ok(wanted) = self.request.wanted else { return };
-        let action = wanted.command.action();
-        match wanted.command {
-            Command::Name => {}
-            Command::Discard => {
-                self.request.ranges.iter().for_each(|range| record.note(action, range.offset, range.bytes.into()));
-            }
-            _ => record.note(action, wanted.offset, wanted.bytes.into()),
-        }
+        (0..).map_while(|part| self.part(part)).for_each(|io| record.note(io));
     }
 
-    fn submission(&self) -> Option<Submission<'_>> {
-        self.io().map(|io| Submission::Software { turn: self.place.socket + self.place.ring, io })
+    fn submission(&self, part: usize) -> Option<Submission<'_>> {
+        self.part(part).map(|io| Submission::Software { turn: self.place.socket + self.place.ring, io })
     }
 }
 
@@ -125,9 +132,10 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<RingRequest> {
         let place = RingPlace { ring: queue as usize, ..self.place };
+        let writes_through = !self.client.flushes();
         let Client { memory, rings, .. } = &mut *self.client;
         match rings[place.ring].take(memory.guest(), store.geometry()) {
-            Some(request) => Fetch::Request(RingRequest { place, request }),
+            Some(request) => Fetch::Request(RingRequest { place, request, writes_through }),
             None => Fetch::Nothing,
         }
     }
@@ -144,11 +152,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
     }
 
     fn complete(&mut self, request: &RingRequest, done: Result<u32, Status>, _: Span, _: &Device) -> Completion {
-        let must_be_durable = match request.command() {
-            Some(Command::Flush) => true,
-            Some(Command::Write | Command::Zero | Command::Discard) => !self.client.flushes(),
-            _ => false,
-        };
+        let must_be_durable = request.command() == Some(Command::Flush) || request.is_durable();
         if must_be_durable && done.is_ok() {
             Completion::AfterFlush
         } else {
@@ -162,7 +166,7 @@ impl Endpoint<RingRequest> for RingEndpoint<'_> {
         rings[request.place.ring].answer_again(memory.guest(), &request.request, status, bytes);
     }
 
-    fn commit(&mut self, request: &RingRequest, flushed: io::Result<()>) -> bool {
+    fn commit(&mut self, request: &RingRequest, flushed: io::Result<()>, _: Span) -> bool {
         self.write(request, flushed.map(|()| 0).map_err(|_| Status::IoError))
     }
 

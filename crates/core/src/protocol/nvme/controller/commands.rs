@@ -58,9 +58,10 @@ impl Controller {
         }
     }
 
-    /// Makes all data written before durable.
-    fn flush(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
-        let done = ports.media.flush_all(parsed);
+    /// Makes all data written before durable, for a flush and for a write that is to be durable (FUA): the media flushes
+    /// all of its buffers or none.
+    pub(super) fn flush(&mut self, from: Time, id: u32, ports: &mut Ports) {
+        let done = ports.media.flush_all(from);
         ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
     }
@@ -156,19 +157,19 @@ impl Controller {
         }
     }
 
-    /// Writes the command's bytes to the media.
+    /// Writes the command's bytes to the media. One that is to be durable (FUA) is flushed when it has been acknowledged.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { action, offset, bytes, .. }), .. } = self.commands[id as usize]
         else {
             return;
         };
-        let is_zero = matches!(action, Action::Zero { .. });
-        if is_zero {
+        if matches!(action, Action::Zero { .. }) {
             store_zeroes(now, id, offset, bytes, ports);
         }
+        let kind = if action.is_forced() { timer::DURABILITY_WANTED } else { timer::FINISHED };
         let timing = ports.media.write(now, offset, bytes);
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
-        ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
+        ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });
     }
 
     /// Reads the command's bytes from the media without a transfer to the host.

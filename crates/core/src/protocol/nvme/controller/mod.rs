@@ -30,6 +30,7 @@ mod timer {
     pub(super) const FINISHED: u8 = 2;
     pub(super) const MEDIA_WANTED: u8 = 3;
     pub(super) const INTERRUPT_DUE: u8 = 4;
+    pub(super) const DURABILITY_WANTED: u8 = 5;
 }
 
 /// Bytes of the pieces in which the data of a write is read from the host, each with tags of its own.
@@ -420,6 +421,7 @@ impl halves::Controller for Controller {
             timer::FINISHED => self.finish(timer.context, ports),
             timer::INTERRUPT_DUE => self.on_interrupt_due(now, timer.context as u16, ports),
             timer::MEDIA_WANTED => self.use_media(now, timer.context, ports),
+            timer::DURABILITY_WANTED => self.flush(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
     }

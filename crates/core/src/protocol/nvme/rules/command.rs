@@ -115,17 +115,27 @@ impl Command {
         }
     }
 
-    /// Returns the kind of memory access that the command causes, or none for a command without one.
-    pub fn op(&self) -> Option<Op> {
+    /// Returns the operation as which the command counts: by its access to the memory, if it makes one.
+    pub fn op(&self) -> Op {
         match self.action {
-            Action::Read | Action::Compare | Action::Verify => Some(Op::Read),
-            Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } => Some(Op::Write),
-            Action::Flush | Action::Deallocate { .. } => None,
+            Action::Read | Action::Compare | Action::Verify => Op::Read,
+            Action::Write { .. } | Action::Copy { .. } => Op::Write,
+            Action::Zero { .. } => Op::WriteZeroes,
+            Action::Flush => Op::Flush,
+            Action::Deallocate { .. } => Op::Discard,
         }
     }
 }
 
 impl Action {
+    /// True if what the command writes must be durable when it completes (FUA).
+    pub fn is_forced(self) -> bool {
+        match self {
+            Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force } => force,
+            Action::Flush | Action::Read | Action::Compare | Action::Verify | Action::Deallocate { .. } => false,
+        }
+    }
+
     /// Returns the operation of a submission queue entry.
     #[inline]
     fn of(entry: &SubmissionEntry) -> Result<Action, Status> {
@@ -258,7 +268,7 @@ mod tests {
         let flush = SubmissionEntry { namespace_id: ALL_NAMESPACES, ..entry(opcode::FLUSH, 0, 1) };
         assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
         let zeroes = Command::check(&entry(opcode::WRITE_ZEROES, 0, 2048), &LIMITS).expect("it moves no data");
-        assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Some(Op::Write)));
+        assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Op::WriteZeroes));
     }
 
     /// NVM Command Set Specification 1.0, section 3.2.8.
