@@ -1,6 +1,7 @@
 //! A server from its start to its end, as the shell sees it.
 #![cfg(unix)]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -12,6 +13,7 @@ use crate::common::{Ran, directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
+use serde_json::Value;
 
 /// A running server, and the rest of what it says.
 struct Running {
@@ -228,6 +230,35 @@ fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
         let ran = bench("--numjobs 33 --number-ios 1");
         assert_eq!(ran.code, Some(2), "there are 32 clients: {}", ran.stdout);
         assert_eq!(server.terminate().code, Some(0));
+    }
+}
+
+#[test]
+fn flushes_of_a_benchmark_reach_the_modelled_drive_and_stand_apart_at_both_ends() {
+    let here = directory("bench-flush");
+    for front in [["--nbd", "nbd+unix:///?socket=a.sock"], ["--shm", "a.sock"]] {
+        let load = format!(
+            "{} bench \"$uri\" --rw write --bs 4k -O fsync=2 --number-ios 20 --json=load.json",
+            env!("CARGO_BIN_EXE_phaselink")
+        );
+        let mut command = program();
+        command.current_dir(&here).args(["serve", "tlc-gen4", "--lag-tolerance-us", "1e9", "--json", "--run", &load]);
+        let ran: Ran = command.args(front).output().unwrap().into();
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let load: Value = serde_json::from_str(&fs::read_to_string(here.join("load.json")).unwrap()).unwrap();
+        let serve: Value = serde_json::from_str(&ran.stdout).unwrap();
+        for document in [&load, &serve] {
+            let counts = |op: &str| document["jobs"][0][op]["total_ios"].as_u64().unwrap();
+            // The twentieth write ends the job, as in a simulated run.
+            assert_eq!((counts("write"), counts("sync")), (20, 9), "{front:?} {document}");
+            let mean = document["jobs"][0]["sync"]["lat_ns"]["mean"].as_f64().unwrap();
+            assert!(mean > 300_000.0, "{front:?}: a flush of {mean} ns programs no cells");
+        }
+        let served = &serve["phaselink"]["served"];
+        assert_eq!((&served["flush"]["ios"], &served["write"]["ios"]), (&9.into(), &20.into()));
+        assert!(served["flush"]["latency_ns"]["mean"].as_f64().unwrap() > 300_000.0, "{served}");
+        let iops = load["jobs"][0]["write"]["iops"].as_f64().unwrap();
+        assert!(iops < 2.0 / 300e-6, "{front:?}: {iops}");
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Loader<C> {
     free: Vec<usize>,
     next: Option<Next>,
     ended: bool,
+    /// True while a flush is in flight, which the thread waits for as for a system call.
+    is_flushing: bool,
     /// Data of writes.
     data: Vec<u8>,
     completed: Vec<(usize, bool)>,
@@ -33,12 +35,13 @@ impl<C: LoadConnection> Loader<C> {
         let depth = job.iodepth as usize;
         Loader {
             connection,
-            generator: generator.starting_at(starts_at),
+            generator: generator.starting_at(starts_at).flushing(job.flushes),
             ramp_end: starts_at + job.ramp_time,
             in_flight: vec![None; depth],
             free: (0..depth).collect(),
             next: None,
             ended: false,
+            is_flushing: false,
             data: (0..u64::from(longest_bytes(job))).map(|place| mix(place) as u8).collect(),
             completed: Vec::new(),
             measured: Measurement { starts_at, ..Measurement::default() },
@@ -67,12 +70,14 @@ impl<C: LoadConnection> Loader<C> {
 
     /// Submits every request that is due and has a slot. Returns the instant of the next request, if it is known.
     fn fill(&mut self, now: Time) -> io::Result<Option<Time>> {
-        while !self.ended && !self.free.is_empty() {
-            if self.next.is_none() {
-                self.next = self.generator.next(now);
-            }
+        while !self.ended && !self.free.is_empty() && !self.is_flushing {
+            self.next = self.next.or_else(|| self.generator.next(now));
             match self.next {
-                None => self.ended = true,
+                None if self.free.len() < self.in_flight.len() => break,
+                None => match self.generator.end(now) {
+                    Some(last) => self.submit(last)?,
+                    None => self.ended = true,
+                },
                 Some(next) if next.due > now => return Ok(Some(next.due)),
                 Some(next) => self.submit(next)?,
             }
@@ -82,9 +87,10 @@ impl<C: LoadConnection> Loader<C> {
 
     fn submit(&mut self, next: Next) -> io::Result<()> {
         let Some(slot) = self.free.pop() else { return Ok(()) };
-        let data = if next.io.op == Op::Read { &[][..] } else { &self.data[..next.io.bytes as usize] };
+        let data = if next.io.op == Op::Write { &self.data[..next.io.bytes as usize] } else { &[][..] };
         self.connection.submit(slot, next.io, data)?;
         self.in_flight[slot] = Some(next);
+        self.is_flushing = next.io.op == Op::Flush;
         self.next = None;
         Ok(())
     }
@@ -95,6 +101,7 @@ impl<C: LoadConnection> Loader<C> {
             let request = self.in_flight.get_mut(slot).and_then(Option::take);
             let next = request.ok_or_else(|| io::Error::other("a completion of no request"))?;
             self.free.push(slot);
+            self.is_flushing &= next.io.op != Op::Flush;
             self.measured.last = now;
             self.measured.tally.errors += u64::from(!is_fine);
             if next.due >= self.ramp_end && is_fine {

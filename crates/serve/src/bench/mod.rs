@@ -10,9 +10,12 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
+use phaselink_core::problem::Problem;
+use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Job, side_by_side};
+use phaselink_core::workload::{Job, Limits, side_by_side};
 
+use crate::device::report;
 use crate::device::tally::Tally;
 
 use target::{Load, Measurement, Target};
@@ -25,6 +28,18 @@ pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> i
     let capacity_bytes = target.limits()?.capacity_bytes;
     let measured = target.measure(&Load { jobs, capacity_bytes, seed, stop })?;
     Ok(outcome(target, jobs, seed, &measured, !stop.load(Ordering::Relaxed)))
+}
+
+/// Checks that a target can do what jobs ask for beside reads and writes.
+///
+/// # Errors
+/// If a job flushes and the target cannot.
+pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), Problem> {
+    let flushes = jobs.iter().find_map(|job| Some((job, job.flushes.named().next()?)));
+    let Some((job, (option, value))) = flushes.filter(|_| !limits.supports(Op::Flush)) else { return Ok(()) };
+    let found = format!("{option}={value}, and the server at {target} offers no flush");
+    let allowed = format!("a server that offers flushes, as `phaselink serve` does, or a job without {option}");
+    Err(Problem::new(format!("job {}", job.name), None, found, allowed))
 }
 
 fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Measurement)], finished: bool) -> Outcome {
@@ -67,8 +82,6 @@ fn job_outcome(place: usize, group: u32, job: &Job, measured: &[(usize, Measurem
         iodepth: job.iodepth,
         threads: job.threads,
         options: job.options(),
-        read: sum.read.outcome(runtime),
-        write: sum.write.outcome(runtime),
-        ..JobOutcome::default()
+        ..report::job(&sum, runtime)
     }
 }

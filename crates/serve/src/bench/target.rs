@@ -15,7 +15,7 @@ use crate::device::tally::Tally;
 
 /// Address of a served drive, in the form that `phaselink serve` prints.
 pub trait Target: fmt::Debug + fmt::Display {
-    /// Returns what jobs may ask for at this address.
+    /// Returns what jobs may ask for at this address: a device is volatile if it can be flushed.
     ///
     /// # Errors
     /// If no server answers there.

@@ -71,6 +71,13 @@ impl Limits {
         }
     }
 
+    /// Returns the limits of a drive that flushes its volatile buffer on command, or of one that has no such command.
+    pub fn flushed(mut self, has_flush: bool) -> Limits {
+        self.is_volatile = has_flush;
+        self.supported[Op::Flush as usize] = has_flush;
+        self
+    }
+
     /// True if the drive has a command for requests of this operation.
     pub fn supports(&self, op: Op) -> bool {
         self.supported[op as usize]

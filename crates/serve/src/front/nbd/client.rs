@@ -19,6 +19,8 @@ pub struct Client {
     output: Buffer,
     /// Size of the export in bytes.
     pub capacity_bytes: u64,
+    /// Transmission flags of the export: features that the server offers.
+    pub features: u16,
 }
 
 /// Reply: the request's cookie, and the server's error, zero if there is none.
@@ -37,7 +39,8 @@ impl Client {
     /// If nobody is there, or does not speak NBD, or has no such export.
     pub fn connect(uri: &Uri) -> io::Result<Client> {
         let stream = Stream::connect(&uri.place)?;
-        let mut client = Client { stream, input: Buffer::default(), output: Buffer::default(), capacity_bytes: 0 };
+        let (input, output) = (Buffer::default(), Buffer::default());
+        let mut client = Client { stream, input, output, capacity_bytes: 0, features: 0 };
         let flags = client.message(wire::parse_greeting)?;
         if flags & handshake::FIXED_NEWSTYLE == 0 {
             return Err(io::Error::other("the server does not speak NBD's fixed newstyle"));
@@ -63,8 +66,8 @@ impl Client {
             match kind {
                 reply::ACK => return Ok(()),
                 reply::INFO => {
-                    if let Some((capacity_bytes, _)) = wire::parse_export_info(&data) {
-                        self.capacity_bytes = capacity_bytes;
+                    if let Some((capacity_bytes, features)) = wire::parse_export_info(&data) {
+                        (self.capacity_bytes, self.features) = (capacity_bytes, features);
                     }
                 }
                 reply::UNKNOWN => return Err(io::Error::other(format!("there is no export `{name}`"))),
@@ -222,7 +225,7 @@ mod tests {
         let (own, mut server) = UnixStream::pair().unwrap();
         own.set_nonblocking(true).unwrap();
         let (input, output) = (Buffer::default(), Buffer::default());
-        let mut client = Client { stream: Stream::Unix(own), input, output, capacity_bytes: 1 << 30 };
+        let mut client = Client { stream: Stream::Unix(own), input, output, capacity_bytes: 1 << 30, features: 0 };
         let data = vec![7; 4 << 20];
         let length = data.len() as u32;
         client.ask(&Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length }, &data);

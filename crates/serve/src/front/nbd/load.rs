@@ -9,7 +9,7 @@ use phaselink_core::workload::Limits;
 
 use super::client::Client;
 use super::uri::Uri;
-use super::wire::{Request, command};
+use super::wire::{Request, command, transmission};
 use crate::bench::target::{Load, LoadConnection, Measurement, Target};
 use crate::clock::Clock;
 use crate::front::kind::ParsedTarget;
@@ -26,10 +26,11 @@ impl Target for Uri {
     /// Returns limits without queues, which NBD does not have: the size of requests alone limits their number.
     fn limits(&self) -> io::Result<Limits> {
         let client = Client::connect(self)?;
-        let capacity_bytes = client.capacity_bytes;
+        let Client { capacity_bytes, features, .. } = client;
         client.disconnect()?;
         let (queue_pairs, queue_entries, block_bytes) = (1 << 16, 4096, 512);
-        Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
+        let limits = Limits::new(capacity_bytes, block_bytes).flushed(features & transmission::SEND_FLUSH != 0);
+        Ok(Limits { queue_pairs, queue_entries, ..limits })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
@@ -57,7 +58,13 @@ impl LoadConnection for LoadSession {
             self.answer_bytes.resize(slot + 1, 0);
         }
         self.answer_bytes[slot] = if op == Op::Read { bytes as usize } else { 0 };
-        let command = if op == Op::Read { command::READ } else { command::WRITE };
+        let command = match op {
+            Op::Read => command::READ,
+            Op::Write => command::WRITE,
+            Op::Flush => command::FLUSH,
+            Op::Discard => command::TRIM,
+            Op::WriteZeroes => command::WRITE_ZEROES,
+        };
         self.client.ask(&Request { flags: 0, command, cookie: slot as u64, offset, length: bytes }, data);
         Ok(())
     }
@@ -81,5 +88,26 @@ impl LoadConnection for LoadSession {
 
     fn end(self) -> io::Result<()> {
         self.client.disconnect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phaselink_core::workload::{Flushes, Job};
+
+    use super::*;
+    use crate::bench;
+
+    #[test]
+    fn job_that_flushes_is_refused_where_the_server_offers_no_flush() {
+        let uri = Uri::parse("nbd://127.0.0.1:10809/disk").unwrap();
+        let jobs = [Job { flushes: Flushes { fsync: 3, ..Flushes::default() }, ..Job::named("log") }];
+        let limits = Limits::new(1 << 20, 512);
+        assert_eq!(bench::check(&uri, &limits.flushed(true), &jobs), Ok(()));
+        let told = bench::check(&uri, &limits.flushed(false), &jobs).unwrap_err().to_string();
+        let expected = "job log: fsync=3, and the server at nbd://127.0.0.1:10809/disk offers no flush; allowed: a server that \
+                        offers flushes, as `phaselink serve` does, or a job without fsync";
+        assert_eq!(told, expected);
+        assert_eq!(bench::check(&uri, &limits.flushed(false), &[Job::named("log")]), Ok(()));
     }
 }

@@ -45,7 +45,7 @@ impl Target for ShmTarget {
         let client = Client::connect(&self.0, &options)?;
         let (capacity_bytes, block_bytes) = (client.capacity_bytes(), client.block_bytes());
         let (queue_pairs, queue_entries) = (CLIENTS_MAX as u32, ENTRIES_MAX);
-        Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
+        Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes).flushed(true) })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measurement)>> {
@@ -123,6 +123,7 @@ impl LoadConnection for LoadQueue {
         let (place, bytes) = match io.op {
             Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, io.bytes as usize),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
+            Op::Flush => (self.queue.submit_flush()?, 0),
             op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),
         };
         let place = place.ok_or_else(|| io::Error::other("the queue is full"))?;
