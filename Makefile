@@ -19,7 +19,7 @@ help:
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
 	@echo 'make bench-model  simulations a second, memory, start-up'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
-	@echo 'make bench-limits a served drive against its limits, each passed or failed, in three minutes; wants a quiet machine'
+	@echo 'make bench-limits a served drive against its limits, each passed or failed, in five minutes; wants a quiet machine'
 	@echo 'make instructions instructions a simulated request, by valgrind, against those that are stored'
 	@echo 'make kill         a server killed 200 times under load loses nothing'
 	@echo 'make soak         a server under clients that die, stall and scribble, a full disk, SIGKILL; ten minutes (SOAK_SECONDS)'

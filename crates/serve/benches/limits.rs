@@ -1,5 +1,5 @@
-//! What a served drive owes, each with its limit and whether it is kept, in under three minutes on a machine that has nothing
-//! else to do: `make bench-limits`. Words behind it choose: `off`, `on`, `first`, `idle`.
+//! Limits of a served drive, each passed or failed, in five minutes on a machine that has nothing else to do:
+//! `make bench-limits`. Words behind it choose: `off`, `bytes`, `on`, `first`, `idle`.
 //!
 //! Figures are medians of rounds that take turns, so that all of them meet the same machine. Server and client spin, each on a
 //! processor of its own, but for what is measured of servers that have been idle.
@@ -24,11 +24,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{DEPTH, GEOMETRY, PROCESSORS, alone, pin, served, store};
+use common::speed::{Speed, transfers};
+use common::{DEPTH, GEOMETRY, PROCESSORS, Transfer, alone, empty_store, median, pin, served, store};
 use phaselink_client::{Client as ShmClient, Options};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::spec::opcode;
+use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
 use phaselink_serve::device::store::Store;
@@ -42,11 +44,13 @@ use phaselink_serve::front::vhost_user::blk::FEATURES;
 use phaselink_serve::front::{FrontArguments, KINDS};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
-use vfio::{SIZES, deep, drive, lone, median, over_vfio_user};
+use vfio::{SIZES, deep, drive, lone, over_vfio_user};
 use vfio_client::{Client as VfioClient, Driver, RAM, RAM_BYTES, Rings};
 use vhost_guest::{Guest, READ};
 
 const ROUNDS: usize = 15;
+/// Rounds of measurements beside every way to copy.
+const ROUNDS_BARE: usize = 5;
 /// How long nobody asks for anything before the first request, and how often that is tried.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSES: usize = 200;
@@ -72,12 +76,13 @@ fn row(what: impl Into<String>, found: String, limit: String, is_kept: bool) -> 
 
 /// Timing off: what a page costs more than a sector, and rates at depth, beside shared memory.
 fn timing_off() -> io::Result<Vec<Row>> {
-    let (mut over, mut shared) = (Sizes::default(), Sizes::default());
+    let (mut over, mut shared, store) = (Sizes::default(), Sizes::default(), store()?);
     for _ in 0..ROUNDS {
         for (size, bytes) in SIZES.into_iter().enumerate() {
-            over[size].push(over_vfio_user(drive(), false, |queue| (lone(queue, bytes), deep(queue, bytes)))?.0);
-            let one = served(false, |queue| alone(queue, bytes))?.0.percentile_ns(50.0);
-            shared[size].push((one, served(false, |queue| common::deep(queue, bytes))?.0));
+            let read = Transfer::read(bytes);
+            over[size].push(over_vfio_user(drive(), &store, false, |queue| (lone(queue, read), deep(queue, read)))?.0);
+            let one = served(&store, false, bytes, |queue| alone(queue, read))?.0.percentile_ns(50.0);
+            shared[size].push((one, served(&store, false, bytes, |queue| common::deep(queue, read))?.0));
         }
     }
     let page = |rounds: &Sizes| median((0..ROUNDS).map(|round| rounds[1][round].0 - rounds[0][round].0));
@@ -95,17 +100,51 @@ fn timing_off() -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Bytes of written blocks: requests at depth beside the best bare copy, and what a lone read of a written sector costs more
+/// than one of a sector that was never written.
+fn bytes() -> io::Result<Vec<Row>> {
+    let (store, mut rows) = (store()?, Vec::new());
+    let over_vfio_user = |store: &Arc<Store>, transfer: Transfer| {
+        Ok(over_vfio_user(drive(), store, false, |queue| (lone(queue, transfer), deep(queue, transfer)))?.0)
+    };
+    let shared =
+        |transfer: Transfer| Ok((0.0, served(&store, false, transfer.bytes, |queue| common::deep(queue, transfer))?.0));
+    for transfer in transfers(&[]).into_iter().filter(|transfer| transfer.bytes > 512) {
+        let over = Speed::measure(&store, ROUNDS_BARE, transfer, false, |transfer| over_vfio_user(&store, transfer))?;
+        let shared = Speed::measure(&store, ROUNDS_BARE, transfer, true, shared)?;
+        let most = match transfer {
+            Transfer { op: Op::Read, bytes: 4096 } => 1.25,
+            Transfer { bytes: 4096, .. } => 1.6,
+            _ => 1.15,
+        };
+        let kinds = [("vfio-user", &over, over.over_copies()), ("shm", &shared, shared.over_exchanges())];
+        for (front, speed, (ratio, way)) in kinds {
+            let found = format!("{ratio:.2}x, {:.1} GB/s ({way:?})", speed.rate().1);
+            let what = format!("bytes: {front} {} QD32", speed.name());
+            rows.push(row(what, found, format!("{most}x a bare copy"), ratio <= most));
+        }
+    }
+    let empty = empty_store()?;
+    let more = (0..ROUNDS).map(|_| {
+        let ns = |store| over_vfio_user(store, Transfer::read(512)).map(|pair| pair.0);
+        Ok(ns(&store)? - ns(&empty)?)
+    });
+    let more = median(more.collect::<io::Result<Vec<f64>>>()?);
+    rows.push(row("bytes: 512 B QD1, written", format!("{more:+.0} ns"), String::from("130 ns"), more <= 130.0));
+    Ok(rows)
+}
+
 /// Timing on: lone requests beside the model, the lag of their answers, and the rate at depth of a slow drive.
 fn timing_on() -> io::Result<Vec<Row>> {
     let (mut rounds, mut rates): ([Vec<[f64; 3]>; 2], Vec<f64>) = Default::default();
-    let slow = slow_drive();
+    let (slow, store) = (slow_drive(), store()?);
     for _ in 0..ROUNDS {
         for (size, bytes) in SIZES.into_iter().enumerate() {
-            let (seen, summary) = over_vfio_user(drive(), true, |queue| lone(queue, bytes))?;
+            let (seen, summary) = over_vfio_user(drive(), &store, true, |queue| lone(queue, Transfer::read(bytes)))?;
             let said = summary.tally.read.latency.percentile(50.0).as_ns();
             rounds[size].push([seen, said, summary.tally.lag.percentile(99.0).as_ns()]);
         }
-        rates.push(over_vfio_user(slow.clone(), true, |queue| deep(queue, 4096))?.0);
+        rates.push(over_vfio_user(slow.clone(), &store, true, |queue| deep(queue, Transfer::read(4096)))?.0);
     }
     let mut rows = Vec::new();
     for (bytes, rounds) in SIZES.into_iter().zip(&rounds) {
@@ -299,10 +338,9 @@ fn processor_time() -> Duration {
 
 fn main() -> io::Result<()> {
     pin(PROCESSORS[1]);
-    // Pages of the store exist before anything is measured.
-    drop(store()?);
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let parts: [(&str, Part); 4] = [("off", timing_off), ("on", timing_on), ("first", first), ("idle", idle)];
+    let parts: [(&str, Part); 5] =
+        [("off", timing_off), ("bytes", bytes), ("on", timing_on), ("first", first), ("idle", idle)];
     let mut missed = 0;
     for (_, part) in parts.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| word == name)) {
         for Row { what, found, limit, is_kept } in part()? {

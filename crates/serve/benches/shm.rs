@@ -1,42 +1,37 @@
-//! DC Express in shared memory beside what two threads can do at all, in one run.
+//! DC Express in shared memory: random reads and writes of written blocks, beside bare copies of the same bytes between two
+//! threads; with timing on, beside the latency of the model. Words behind it choose: `off` (`read`, `write`, `512`,
+//! `4096`, `131072`), `on`.
 //!
-//! The bare exchange is a request line, data copied from a 64 MiB store into the client's lines, and the client reading
-//! it once its last word has changed: no ring, no tags, no checks. At depth, request lines form a ring, and both sides
-//! fetch ahead and copy as the served drive does. Both sides spin, each on a processor of its own. The lines of a table
-//! are measured in turn, [`ROUNDS`] times, and each shows its best round: what else runs on the machine only ever adds.
+//! A bare exchange is a request line, data copied between the store and the client's lines, and the client copying into or out
+//! of these: no ring, no tags, no checks. At depth, request lines form a ring, and both sides load lines ahead as the served
+//! drive does. Both sides spin, each on a processor of its own. Rounds take turns, and each line shows medians.
 
 #[allow(dead_code)]
 mod common;
 
 use std::io;
+use std::sync::Arc;
 
+use common::speed::{Speed, transfers};
 use common::*;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::tally::Tally;
 
-/// Both sides' best rounds, and the median of ratios between rounds that follow each other: the best of one side may come
-/// from a quicker phase than that of the other.
-fn timing_off(store: &Store, bytes: usize) -> io::Result<()> {
-    let (mut base, mut one, mut ratios, mut base_iops, mut iops) =
-        (Vec::new(), Vec::new(), Vec::new(), 0.0_f64, 0.0_f64);
-    for _ in 0..ROUNDS {
-        let (bare, served_one) = (bare(store, bytes)?, served(false, |queue| alone(queue, bytes))?.0);
-        ratios.push(served_one.percentile_ns(50.0) / bare.percentile_ns(50.0));
-        base.push(bare);
-        one.push(served_one);
-        base_iops = base_iops.max(bare_deep(store, bytes)?);
-        iops = iops.max(served(false, |queue| deep(queue, bytes))?.0);
+const ROUNDS_OFF: usize = 9;
+
+/// Reads and writes at both depths, beside bare copies.
+fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
+    for transfer in transfers(words) {
+        let served = |transfer: Transfer| {
+            let lone = served(store, false, transfer.bytes, |queue| alone(queue, transfer))?.0;
+            Ok((lone.percentile_ns(50.0), served(store, false, transfer.bytes, |queue| deep(queue, transfer))?.0))
+        };
+        Speed::measure(store, ROUNDS_OFF, transfer, true, served)?.print("shared memory");
     }
-    ratios.sort_by(f64::total_cmp);
-    let (base, one, middle) = (best(base), best(one), ratios[ROUNDS / 2]);
-    line(bytes, "bare exchange QD1", &base, "");
-    line(bytes, "shared memory QD1", &one, &format!("{middle:.2}x the bare exchange, in the median round"));
-    deep_line(bytes, "bare exchange QD32", base_iops, "");
-    deep_line(bytes, "shared memory QD32", iops, &format!("{:.2}x the bare exchange", iops / base_iops));
     Ok(())
 }
 
-/// A round with the model, beside what the model says of the same requests. It differs between rounds: when the endpoint
+/// Round with the model, and the latency of the model for the same requests. It differs between rounds: when the endpoint
 /// polls next depends on when commands have come before.
 struct Timed {
     measured: Measured,
@@ -45,8 +40,8 @@ struct Timed {
 }
 
 impl Timed {
-    fn run(bytes: usize) -> io::Result<Timed> {
-        let (measured, summary) = served(true, |queue| alone(queue, bytes))?;
+    fn run(store: &Arc<Store>, bytes: usize) -> io::Result<Timed> {
+        let (measured, summary) = served(store, true, bytes, |queue| alone(queue, Transfer::read(bytes)))?;
         let Tally { read, lag, .. } = summary.tally;
         let lag_ns = [50.0, 99.0, 99.9].map(|percent| lag.percentile(percent).as_ns());
         Ok(Timed { measured, model_ns: read.latency.percentile(50.0).as_ns(), lag_ns })
@@ -58,12 +53,12 @@ impl Timed {
 }
 
 /// The round nearest to the model, and how near half of them are.
-fn timing_on() -> io::Result<()> {
+fn timing_on(store: &Arc<Store>) -> io::Result<()> {
     const SIZES: [usize; 2] = [512, 4096];
     let mut rounds = SIZES.map(|_| Vec::new());
     for _ in 0..ROUNDS {
         for (bytes, rounds) in SIZES.into_iter().zip(&mut rounds) {
-            rounds.push(Timed::run(bytes)?);
+            rounds.push(Timed::run(store, bytes)?);
         }
     }
     for (bytes, mut rounds) in SIZES.into_iter().zip(rounds) {
@@ -82,8 +77,8 @@ fn main() -> io::Result<()> {
     let store = store()?;
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wants = |word: &str| wanted.is_empty() || wanted.iter().any(|one| one == word);
-    for bytes in [512, 4096].into_iter().filter(|_| wants("off")) {
-        timing_off(&store, bytes)?;
+    if wants("off") {
+        timing_off(&store, &wanted)?;
     }
-    if wants("on") { timing_on() } else { Ok(()) }
+    if wants("on") { timing_on(&store) } else { Ok(()) }
 }

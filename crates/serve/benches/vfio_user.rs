@@ -1,8 +1,8 @@
-//! NVMe over vfio-user: random reads by a client that polls, as SPDK's does, beside a bare copy of the same bytes between the
-//! same threads, and beside the same drive in shared memory; with timing on, beside what the model says.
+//! NVMe over vfio-user: random reads and writes of written blocks by a client that polls, beside bare copies of the same bytes
+//! between the same threads; with timing on, beside the latency of the model. Words behind it choose: `off` (`read`, `write`, `512`, `4096`,
+//! `131072`), `empty`, `on`.
 //!
-//! Server and client spin, each on a processor of its own. The lines are
-//! measured in turn, [`ROUNDS`] times, and each shows its median round.
+//! Server and client spin, each on a processor of its own. Rounds take turns, and each line shows medians.
 
 #[allow(dead_code)]
 mod common;
@@ -14,28 +14,52 @@ mod vfio;
 mod vfio_client;
 
 use std::io;
+use std::sync::Arc;
 
-use common::{PROCESSORS, alone, bare, bare_deep, pin, served, store};
-use vfio::{SIZES, deep, drive, lone, median, over_vfio_user};
+use common::speed::{Speed, transfers};
+use common::{PROCESSORS, Transfer, empty_store, median, pin, store};
+use phaselink_serve::device::store::Store;
+use vfio::{SIZES, deep, drive, lone, over_vfio_user};
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 9;
 
-/// Median nanoseconds of a lone request, and requests a second at depth: bare, over vfio-user, in shared memory.
-type Round = [(f64, f64); 3];
+/// Part of the benchmark: what it measures of a store, as words choose.
+type Part = fn(&Arc<Store>, &[String]) -> io::Result<()>;
 
-fn round(store: &phaselink_serve::device::store::Store, bytes: usize) -> io::Result<Round> {
-    let bare = (bare(store, bytes)?.percentile_ns(50.0), bare_deep(store, bytes)?);
-    let over = over_vfio_user(drive(), false, |queue| (lone(queue, bytes), deep(queue, bytes)))?.0;
-    let shared = served(false, |queue| alone(queue, bytes))?.0.percentile_ns(50.0);
-    Ok([bare, over, (shared, served(false, |queue| common::deep(queue, bytes))?.0)])
+/// Reads and writes at both depths, beside bare copies.
+fn timing_off(store: &Arc<Store>, words: &[String]) -> io::Result<()> {
+    for transfer in transfers(words) {
+        let served = |transfer: Transfer| {
+            Ok(over_vfio_user(drive(), store, false, |queue| (lone(queue, transfer), deep(queue, transfer)))?.0)
+        };
+        Speed::measure(store, ROUNDS, transfer, false, served)?.print("vfio-user");
+    }
+    Ok(())
 }
 
-/// With the model: what the client sees of lone requests beside what the model says.
-fn timing_on() -> io::Result<()> {
+/// Lone reads of written blocks, and of blocks that were never written.
+fn empty(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
+    let empty = empty_store()?;
+    for bytes in SIZES {
+        let mut rounds: [Vec<f64>; 2] = Default::default();
+        for _ in 0..ROUNDS {
+            for (store, rounds) in [store, &empty].into_iter().zip(&mut rounds) {
+                rounds.push(over_vfio_user(drive(), store, false, |queue| lone(queue, Transfer::read(bytes)))?.0);
+            }
+        }
+        let more = median(rounds[0].iter().zip(&rounds[1]).map(|(written, empty)| written - empty));
+        let [written, empty] = rounds.map(median);
+        println!("{bytes:>5} B  QD1 p50 {written:.0} ns written, {empty:.0} ns never written: {more:+.0} ns");
+    }
+    Ok(())
+}
+
+/// Lone reads with the model: the latency that the client measures beside that of the model.
+fn timing_on(store: &Arc<Store>, _: &[String]) -> io::Result<()> {
     for bytes in SIZES {
         let (mut seen, mut said, mut lag) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
-            let (ns, summary) = over_vfio_user(drive(), true, |queue| lone(queue, bytes))?;
+            let (ns, summary) = over_vfio_user(drive(), store, true, |queue| lone(queue, Transfer::read(bytes)))?;
             seen.push(ns);
             said.push(summary.tally.read.latency.percentile(50.0).as_ns());
             lag.push(summary.tally.lag.percentile(99.0).as_ns());
@@ -49,27 +73,8 @@ fn timing_on() -> io::Result<()> {
 fn main() -> io::Result<()> {
     pin(PROCESSORS[1]);
     let store = store()?;
-    let mut rounds: [Vec<Round>; 2] = Default::default();
-    for _ in 0..ROUNDS {
-        for (bytes, rounds) in SIZES.into_iter().zip(&mut rounds) {
-            rounds.push(round(&store, bytes)?);
-        }
-    }
-    let mut lone_ns = [[0.0; 2]; 3];
-    for (size, bytes) in SIZES.into_iter().enumerate() {
-        for (place, name) in ["bare exchange", "vfio-user", "shared memory"].into_iter().enumerate() {
-            let ns = median(rounds[size].iter().map(|round| round[place].0));
-            let iops = median(rounds[size].iter().map(|round| round[place].1));
-            let share = median(rounds[size].iter().map(|round| round[place].1 / round[2].1));
-            lone_ns[place][size] = ns;
-            println!(
-                "{bytes:>5} B  {name:<14} QD1 p50 {ns:>6.0} ns   QD32 {iops:>10.0} IOPS, {share:.2}x shared memory"
-            );
-        }
-    }
-    let [bare, over, shared] = lone_ns.map(|[sector, page]| page - sector);
-    println!(
-        "a page costs more than a sector: bare {bare:.0} ns, vfio-user {over:.0} ns, shared memory {shared:.0} ns"
-    );
-    timing_on()
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let parts: [(&str, Part); 3] = [("off", timing_off), ("empty", empty), ("on", timing_on)];
+    let mut parts = parts.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| word == name));
+    parts.try_for_each(|(_, part)| part(&store, &wanted))
 }

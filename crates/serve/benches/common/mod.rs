@@ -1,10 +1,10 @@
-//! What the benchmarks of served drives share: two pinned threads, what they can do at all, and a drive in shared memory.
+//! Parts that the benchmarks of served drives share: two pinned threads, a store that has been written, and a drive in shared
+//! memory.
 
-use std::hint::{black_box, spin_loop};
+use std::hint::spin_loop;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,7 @@ use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::random::mix;
-use phaselink_ring::chunk::{self, Word};
-use phaselink_ring::shared::memory::Memory;
+use phaselink_core::request::Op;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
@@ -21,12 +20,15 @@ use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-pub(crate) const STORE_BYTES: u64 = 64 << 20;
+pub(crate) mod bare;
+pub(crate) mod speed;
+
+/// Size of the store: several times that of a last-level cache.
+pub(crate) const STORE_BYTES: u64 = 256 << 20;
 pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: STORE_BYTES, block_bytes: 512 };
 /// Short, and many: a machine is quick or slow for some seconds, and both sides of a ratio need rounds in a quick phase.
-pub(crate) const RUN: Duration = Duration::from_millis(100);
+pub(crate) const RUN: Duration = Duration::from_millis(60);
 pub(crate) const ROUNDS: usize = 30;
-pub(crate) const LINE_BYTES: u64 = 64;
 /// Requests under way at depth.
 pub(crate) const DEPTH: u64 = 32;
 /// Of the device and of its client.
@@ -76,113 +78,40 @@ pub(crate) fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
     Measured { iops: number as f64 / start.elapsed().as_secs_f64(), latency }
 }
 
-/// What the two sides of a bare exchange share: request lines, and a buffer for each request under way.
-pub(crate) struct Bare<'a> {
-    pub memory: Memory,
-    pub depth: u64,
+/// Requests of a benchmark, at random places of the store: operation and length, a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub op: Op,
     pub bytes: usize,
-    pub store: &'a Store,
-    pub stop: AtomicBool,
 }
 
-impl Bare<'_> {
-    /// For a `depth` and a number of bytes that are powers of two.
-    pub(crate) fn new(store: &Store, depth: u64, bytes: usize) -> io::Result<Bare<'_>> {
-        let (memory, _) = Memory::create(2 * depth * LINE_BYTES + depth * Bare::stride_bytes(bytes))?;
-        Ok(Bare { memory, depth, bytes, store, stop: AtomicBool::new(false) })
+impl Transfer {
+    pub(crate) fn read(bytes: usize) -> Transfer {
+        Transfer { op: Op::Read, bytes }
     }
 
-    /// As the served drive's, so that the first lines of buffers do not compete for the same places of a cache.
-    pub(crate) fn stride_bytes(bytes: usize) -> u64 {
-        bytes as u64 + 640
+    pub(crate) fn write(bytes: usize) -> Transfer {
+        Transfer { op: Op::Write, bytes }
     }
 
-    pub(crate) fn line(&self, number: u64) -> &AtomicU64 {
-        self.memory.word((number & (2 * self.depth - 1)) * LINE_BYTES)
-    }
-
-    /// The buffer of a request, without its last word; and that word.
-    pub(crate) fn buffer(&self, number: u64) -> (&[AtomicU64], &AtomicU64) {
-        let first = 2 * self.depth * LINE_BYTES + (number & (self.depth - 1)) * Bare::stride_bytes(self.bytes);
-        let (tail, body) = self.memory.words(first, self.bytes / 8).split_last().expect("no buffer is empty");
-        (body, tail)
-    }
-
-    pub(crate) fn ask(&self, number: u64) {
-        self.line(number).store(number + 1, Ordering::Release);
-    }
-
-    pub(crate) fn await_data(&self, number: u64, into: &mut [u8]) {
-        let (body, tail) = self.buffer(number);
-        while tail.load(Ordering::Acquire) != number + 1 {
-            spin_loop();
-        }
-        chunk::copy_out(body, into);
-        black_box(into);
-    }
-
-    /// The device: takes up to `ahead` requests, fetching what they need, before it answers the first of them.
-    pub(crate) fn answer(&self, ahead: u64) {
-        pin(PROCESSORS[0]);
-        let (mut seen, mut done) = (0, 0);
-        while !self.stop.load(Ordering::Relaxed) {
-            while seen < done + ahead && self.line(seen).load(Ordering::Acquire) == seen + 1 {
-                if ahead > 1 {
-                    self.store.prefetch(offset(seen, self.bytes), self.bytes.min(chunk::AHEAD_BYTES) as u32);
-                    chunk::prefetch_to_write(self.buffer(seen).0);
-                    self.line(seen + 4).prefetch();
-                }
-                seen += 1;
-            }
-            if done == seen {
-                spin_loop();
-                continue;
-            }
-            let words = self.store.words(offset(done, self.bytes), self.bytes as u32).expect("a store in memory");
-            let (body, tail) = self.buffer(done);
-            AtomicU64::copy_all(words, body);
-            done += 1;
-            tail.store(done, Ordering::Release);
-        }
-    }
-
-    pub(crate) fn run<T>(&self, ahead: u64, client: impl FnOnce() -> T) -> T {
-        thread::scope(|scope| {
-            scope.spawn(|| self.answer(ahead));
-            let measured = client();
-            self.stop.store(true, Ordering::Relaxed);
-            measured
-        })
+    pub(crate) fn offset(self, number: u64) -> u64 {
+        offset(number, self.bytes)
     }
 }
 
-pub(crate) fn bare(store: &Store, bytes: usize) -> io::Result<Measured> {
-    let (bare, mut into) = (Bare::new(store, 1, bytes)?, vec![0; bytes]);
-    let exchange = |number| {
-        bare.ask(number);
-        bare.await_data(number, &mut into);
-    };
-    Ok(bare.run(1, || one_by_one(exchange)))
-}
-
-pub(crate) fn bare_deep(store: &Store, bytes: usize) -> io::Result<f64> {
-    let (bare, mut into) = (Bare::new(store, DEPTH, bytes)?, vec![0; bytes]);
-    (0..DEPTH).for_each(|number| bare.ask(number));
-    let exchange = |number| {
-        bare.await_data(number, &mut into);
-        bare.ask(number + DEPTH);
-    };
-    Ok(bare.run(8, || rate(exchange)))
-}
-
-/// Serve while `work` has a queue.
-pub(crate) fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summary)> {
+/// Serves `store` in shared memory while `work` has a queue for transfers of so many bytes.
+pub(crate) fn served<T>(
+    store: &Arc<Store>,
+    timing: bool,
+    transfer_bytes: usize,
+    work: impl FnOnce(Queue) -> T,
+) -> io::Result<(T, Summary)> {
     let path: PathBuf = std::env::temp_dir().join(format!("phaselink-bench-{}.sock", std::process::id()));
     let share = Share { path: path.clone(), start: 0, bytes: None, writes: true };
     let problem = |problem| io::Error::other(format!("{problem}"));
     let device = Device {
         drive: Arc::new(Drive::shipped("dc-express").expect("a shipped drive")),
-        store: Arc::new(store()?),
+        store: Arc::clone(store),
         tallies: Arc::default(),
         record: None,
         history: None,
@@ -206,7 +135,7 @@ pub(crate) fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Resu
             pin(PROCESSORS[0]);
             server.run()
         });
-        let options = Options { depth: DEPTH as u32, transfer_bytes: 4096, ..Options::default() };
+        let options = Options { depth: DEPTH as u32, transfer_bytes: transfer_bytes as u32, ..Options::default() };
         let queue = Client::connect(&path, &options).map(|mut client| client.take_queue().expect("one was asked for"));
         let worked = queue.map(work);
         stop.request();
@@ -215,9 +144,14 @@ pub(crate) fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Resu
     })
 }
 
-/// A store of which every page exists, and is not zero.
-pub(crate) fn store() -> io::Result<Store> {
-    let store = Store::in_memory(GEOMETRY).map_err(|problem| io::Error::other(problem.to_string()))?;
+/// Makes a store without a written block.
+pub(crate) fn empty_store() -> io::Result<Arc<Store>> {
+    Store::in_memory(GEOMETRY).map(Arc::new).map_err(|problem| io::Error::other(problem.to_string()))
+}
+
+/// Makes a store of which every block has been written.
+pub(crate) fn store() -> io::Result<Arc<Store>> {
+    let store = empty_store()?;
     let data: Vec<u8> = (0..512).flat_map(|word| mix(word).to_le_bytes()).collect();
     for page in 0..STORE_BYTES / 4096 {
         store.write(page * 4096, &data)?;
@@ -225,9 +159,13 @@ pub(crate) fn store() -> io::Result<Store> {
     Ok(store)
 }
 
-pub(crate) fn alone(mut queue: Queue, bytes: usize) -> Measured {
-    let mut into = vec![0; bytes];
-    one_by_one(|number| queue.read(offset(number, bytes), &mut into).expect("a read"))
+/// One request after the other.
+pub(crate) fn alone(mut queue: Queue, Transfer { op, bytes }: Transfer) -> Measured {
+    let mut data = vec![1; bytes];
+    one_by_one(|number| match op {
+        Op::Write => queue.write(offset(number, bytes), &data).expect("a write"),
+        _ => queue.read(offset(number, bytes), &mut data).expect("a read"),
+    })
 }
 
 /// Requests a second, of those of the median block: a processor taken away for some milliseconds does not count.
@@ -235,9 +173,9 @@ pub(crate) fn rate(mut request: impl FnMut(u64)) -> f64 {
     rate_of_blocks(|from, to| (from..to).for_each(&mut request))
 }
 
-/// The same for requests that are made many at a time: from a number up to another.
+/// Requests a second that are made many at a time, from a number up to another, in the median block.
 pub(crate) fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
-    const BLOCK: u64 = 1024;
+    const BLOCK: u64 = 256;
     let (mut blocks, start, mut done) = (Latency::default(), Instant::now(), 0);
     let mut since = start;
     while since - start < RUN {
@@ -250,20 +188,31 @@ pub(crate) fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
     BLOCK as f64 / blocks.percentile(50.0).as_ns() * 1e9
 }
 
-/// As many at once as slots, each followed by the next when it is complete.
-pub(crate) fn deep(mut queue: Queue, bytes: usize) -> f64 {
-    let ask = |queue: &mut Queue, number| {
-        queue.submit_read(offset(number, bytes), bytes as u32).expect("a read").expect("a slot is free")
+/// As many requests at once as slots, each followed by the next when it is complete.
+pub(crate) fn deep(mut queue: Queue, Transfer { op, bytes }: Transfer) -> f64 {
+    let mut data = vec![1; bytes];
+    let ask = |queue: &mut Queue, number, data: &[u8]| {
+        let submitted = match op {
+            Op::Write => queue.submit_write(offset(number, bytes), data),
+            _ => queue.submit_read(offset(number, bytes), bytes as u32),
+        };
+        submitted.expect("a request").expect("a slot is free")
     };
-    let mut slots: Vec<_> = (0..DEPTH).map(|number| ask(&mut queue, number)).collect();
-    let mut into = vec![0; bytes];
+    let mut slots: Vec<_> = (0..DEPTH).map(|number| ask(&mut queue, number, &data)).collect();
     rate(|number| {
         let slot = &mut slots[(number % DEPTH) as usize];
-        while !queue.complete(*slot, &mut into).expect("a read") {
+        while !queue.complete(*slot, &mut data).expect("a request") {
             spin_loop();
         }
-        *slot = ask(&mut queue, number + DEPTH);
+        *slot = ask(&mut queue, number + DEPTH, &data);
     })
+}
+
+/// Returns the value in the middle.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 pub(crate) fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {

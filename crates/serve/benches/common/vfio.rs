@@ -1,5 +1,5 @@
-//! A driver of NVMe over vfio-user that polls, as SPDK's does: it rings through the page of the doorbells, once for all that it
-//! has found, and looks for the phase of the next completion entry; what it has read, it does not touch.
+//! A driver of NVMe over vfio-user that polls, as user-space drivers do: it writes doorbells in shared memory, once for all
+//! completions that it has found, and polls the phase tag of the next completion entry. It does not touch the data.
 
 use std::hint::spin_loop;
 use std::io;
@@ -11,44 +11,72 @@ use std::thread;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
+use phaselink_core::request::Op;
 use phaselink_ring::chunk;
 use phaselink_ring::shared::memory::Memory;
+use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
-use crate::common::{DEPTH, GEOMETRY, PROCESSORS, offset, one_by_one, pin, rate_of_blocks, store};
+use crate::common::{DEPTH, GEOMETRY, PROCESSORS, Transfer, one_by_one, pin, rate_of_blocks};
 use crate::vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
 
-/// Sizes that are measured.
+/// Sizes that are measured with timing on.
 pub(crate) const SIZES: [usize; 2] = [512, 4096];
+/// Longest transfer.
+const TRANSFER_BYTES_MAX: u64 = 128 << 10;
+/// Address of the buffers for the device, and behind them a page for the list of pages of each.
+const DATA: u64 = 0x8000_0000;
+const LISTS: u64 = DATA + DEPTH * TRANSFER_BYTES_MAX;
+const DATA_BYTES: u64 = DEPTH * (TRANSFER_BYTES_MAX + PAGE);
 
-/// The drive that is served.
+/// Returns the drive that is served.
 pub(crate) fn drive() -> Drive {
     Drive::shipped("nvme").expect("a shipped drive")
 }
 
-/// The queue of a driver, as its hot path has it.
+/// Queue of a driver, with the state of its hot path.
 pub(crate) struct Queue<'a> {
     page: &'a Memory,
     ram: &'a Memory,
+    data: &'a Memory,
+    transfer: Transfer,
     tail: u32,
     head: u32,
     phase: u64,
 }
 
 impl Queue<'_> {
-    /// A random read into one of the data pages, of which the device does not hear yet.
-    pub(crate) fn submit(&mut self, number: u64, bytes: usize, place: u64) {
+    /// Chooses the requests that follow: writes lists of pages, and data into all buffers.
+    pub(crate) fn prepare(&mut self, transfer: Transfer) {
+        self.transfer = transfer;
+        for place in 0..DEPTH {
+            let pages = (1..transfer.bytes as u64 / PAGE).map(|page| self.buffer(place) + page * PAGE);
+            let list: Vec<u8> = pages.flat_map(u64::to_le_bytes).collect();
+            chunk::copy_in(self.data.words(LISTS - DATA + place * PAGE, list.len() / 8), &list);
+            let words = self.data.words(self.buffer(place) - DATA, transfer.bytes / 8);
+            chunk::copy_in(words, &vec![1; transfer.bytes]);
+        }
+    }
+
+    fn buffer(&self, place: u64) -> u64 {
+        DATA + place * (self.transfer.bytes as u64).max(PAGE)
+    }
+
+    /// Writes a request at a random place into the queue, of which the device does not hear yet.
+    pub(crate) fn submit(&mut self, number: u64, place: u64) {
+        let Transfer { op, bytes } = self.transfer;
         let entry = SubmissionEntry {
-            opcode: opcode::READ,
+            opcode: if op == Op::Read { opcode::READ } else { opcode::WRITE },
             command_id: place as u16,
             namespace_id: 1,
-            prp1: RAM + (16 + place) * PAGE,
+            prp1: self.buffer(place),
+            prp2: if bytes as u64 > PAGE { LISTS + place * PAGE } else { 0 },
             ..SubmissionEntry::default()
         };
-        let entry = entry.of_blocks(offset(number, bytes) / 512, bytes as u32 / 512);
+        let entry = entry.of_blocks(self.transfer.offset(number) / 512, bytes as u32 / 512);
         chunk::copy_in(self.ram.words(3 * PAGE + u64::from(self.tail) * 64, 8), &entry.encode());
         self.tail = (self.tail + 1) % ENTRIES;
     }
@@ -68,7 +96,7 @@ impl Queue<'_> {
         if word >> 48 & 1 != self.phase {
             return None;
         }
-        assert_eq!(word >> 49, 0, "a read has failed");
+        assert_eq!(word >> 49, 0, "a request has failed");
         self.head = (self.head + 1) % ENTRIES;
         self.phase ^= u64::from(self.head == 0);
         Some(word >> 32 & 0xffff)
@@ -84,18 +112,21 @@ impl Queue<'_> {
     }
 }
 
-pub(crate) fn lone(queue: &mut Queue, bytes: usize) -> f64 {
+/// One request after the other: the median in nanoseconds.
+pub(crate) fn lone(queue: &mut Queue, transfer: Transfer) -> f64 {
+    queue.prepare(transfer);
     let measured = one_by_one(|number| {
-        queue.submit(number, bytes, 0);
+        queue.submit(number, 0);
         queue.ring();
         queue.wait();
     });
     measured.percentile_ns(50.0)
 }
 
-/// Thirty-two at once, each followed by the next when it is complete: requests a second.
-pub(crate) fn deep(queue: &mut Queue, bytes: usize) -> f64 {
-    (0..DEPTH).for_each(|place| queue.submit(place, bytes, place));
+/// As many requests at once as the depth, each followed by the next when it is complete: requests a second.
+pub(crate) fn deep(queue: &mut Queue, transfer: Transfer) -> f64 {
+    queue.prepare(transfer);
+    (0..DEPTH).for_each(|place| queue.submit(place, place));
     queue.ring();
     let iops = rate_of_blocks(|mut done, until| {
         while done < until {
@@ -103,7 +134,7 @@ pub(crate) fn deep(queue: &mut Queue, bytes: usize) -> f64 {
             // As many as stand in two lines, before the device hears of them.
             while done < until.min(before + 8) {
                 let Some(place) = queue.look() else { break };
-                queue.submit(done + DEPTH, bytes, place);
+                queue.submit(done + DEPTH, place);
                 done += 1;
             }
             if done > before { queue.ring() } else { spin_loop() }
@@ -114,9 +145,10 @@ pub(crate) fn deep(queue: &mut Queue, bytes: usize) -> f64 {
     iops
 }
 
-/// Serve a drive while `work` has a queue.
+/// Serves a drive with the bytes of `store` over vfio-user while `work` has a queue.
 pub(crate) fn over_vfio_user<T>(
     drive: Drive,
+    store: &Arc<Store>,
     timing: bool,
     work: impl FnOnce(&mut Queue) -> T,
 ) -> io::Result<(T, Summary)> {
@@ -124,7 +156,7 @@ pub(crate) fn over_vfio_user<T>(
     let problem = |problem| io::Error::other(format!("{problem}"));
     let device = Device {
         drive: Arc::new(drive),
-        store: Arc::new(store()?),
+        store: Arc::clone(store),
         tallies: Arc::default(),
         record: None,
         history: None,
@@ -146,19 +178,15 @@ pub(crate) fn over_vfio_user<T>(
         let (_, fds) = client.region_info(0, 128);
         let page = Memory::open(&fds[0], 0x2000).expect("the doorbells");
         client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).expect("memory");
+        let (data, fd) = Memory::create(DATA_BYTES)?;
+        client.map(DATA, 0, DATA_BYTES, Some(fd.as_fd())).expect("memory");
         let mut driver = Driver::start(client, RAM, Rings::Page(page));
         driver.bring_up(0);
         let Rings::Page(page) = &driver.rings else { return Err(io::Error::other("no page of doorbells")) };
-        let worked = work(&mut Queue { page, ram: &driver.client.ram_words, tail: 0, head: 0, phase: 1 });
+        let (ram, transfer) = (&driver.client.ram_words, Transfer::read(512));
+        let worked = work(&mut Queue { page, ram, data: &data, transfer, tail: 0, head: 0, phase: 1 });
         stop.request();
         let summary = server.join().unwrap_or_else(|_| Err(io::Error::other("the server has failed")))?;
         Ok((worked, summary))
     })
-}
-
-/// The value in the middle.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
