@@ -3,5 +3,5 @@
 pub mod clock;
 pub mod memory;
 pub mod socket;
-pub mod wide;
-mod words;
+mod wide;
+pub mod words;

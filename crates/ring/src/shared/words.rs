@@ -1,8 +1,9 @@
-//! Word of shared memory as an atomic of the processor.
+//! Words of shared memory as atomics of the processor, and copies of many by chosen instructions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::wide;
+pub use super::wide::{CopyMethod, fence_streams};
 use crate::chunk::{LINE_BYTES, LINE_WORDS, WORD_BYTES, Word, copy_words, load_words, store_words};
 
 impl Word for AtomicU64 {
@@ -38,23 +39,38 @@ impl Word for AtomicU64 {
     fn load_all(words: &[AtomicU64], into: &mut [u8]) {
         let lines = words.len().min(into.len() / WORD_BYTES) / LINE_WORDS;
         // SAFETY: so many lines lie in both, and what is borrowed for writing is no part of what is shared.
-        let done = unsafe { wide::copy(words.as_ptr().cast(), into.as_mut_ptr(), lines) };
+        let done = unsafe { wide::copy(CopyMethod::Vectors, words.as_ptr().cast(), into.as_mut_ptr(), lines) };
         load_words(&words[done * LINE_WORDS..], &mut into[done * LINE_BYTES..]);
     }
 
     #[inline]
     fn store_all(words: &[AtomicU64], from: &[u8]) {
-        let lines = words.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
-        // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
-        let done = unsafe { wide::copy(from.as_ptr(), words.as_ptr().cast::<u8>().cast_mut(), lines) };
-        store_words(&words[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
+        copy_bytes(CopyMethod::Vectors, from, words);
     }
 
     #[inline]
     fn copy_all(from: &[AtomicU64], into: &[AtomicU64]) {
-        let lines = from.len().min(into.len()) / LINE_WORDS;
-        // SAFETY: as above; where both overlap, some words are copied before others, and all of them are words.
-        let done = unsafe { wide::copy(from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
-        copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
+        copy(CopyMethod::Vectors, from, into);
     }
+}
+
+/// Copies words that others may be changing to words, as many as both have. A later store with release makes them visible,
+/// after [`fence_streams`] if they have been streamed.
+#[inline]
+pub fn copy(method: CopyMethod, from: &[AtomicU64], into: &[AtomicU64]) {
+    let lines = from.len().min(into.len()) / LINE_WORDS;
+    // SAFETY: so many lines lie in both, and atomics may be written where they are shared; where both overlap, some words are
+    // copied before others, and all of them are words.
+    let done = unsafe { wide::copy(method, from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
+    copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
+}
+
+/// Copies bytes to words that others may be reading, as many as both have. A later store with release makes them visible,
+/// after [`fence_streams`] if they have been streamed.
+#[inline]
+pub fn copy_bytes(method: CopyMethod, from: &[u8], into: &[AtomicU64]) {
+    let lines = into.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
+    // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
+    let done = unsafe { wide::copy(method, from.as_ptr(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
+    store_words(&into[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
 }

@@ -28,7 +28,7 @@ use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::flusher::Flusher;
 use crate::device::pace::{BATCH, SLEEP_MAX};
 use crate::device::record::Record;
-use crate::device::store::Store;
+use crate::device::store::{Store, copy};
 
 /// Requests that are fetched before the first of them is executed, so that the cache misses of their data overlap: their
 /// lines together are about what a processor can wait for at a time.
@@ -423,6 +423,7 @@ impl<'a, R: Request> Lifecycle<'a, R> {
         let Some(status) = fetched.status else {
             return endpoint.hand_over(RequestInFlight::new(fetched, Step::Transfer));
         };
+        copy::finish();
         if fetched.effect != FaultEffect::default() && !self.is_completed(endpoint, &fetched, status) {
             return;
         }
@@ -636,6 +637,7 @@ impl<R: Request> Lifecycle<'_, R> {
 
     fn complete_modelled<E: Endpoint<R>>(&mut self, endpoint: &mut E, request: RequestInFlight<R>, status: R::Status) {
         let RequestInFlight { ref fetched, due, way, .. } = request;
+        copy::finish();
         if fetched.effect != FaultEffect::default() && !self.is_completed(endpoint, fetched, status) {
             return;
         }

@@ -30,17 +30,20 @@ pub trait Host {
     /// If part of the memory is not mapped, or not writable.
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
 
-    /// Copies host memory into `into` without a buffer in between. Returns false if the host cannot do so and nothing was
-    /// copied; the caller then uses [`Host::read`].
-    fn read_words(&mut self, _address: u64, _into: &[AtomicU64]) -> bool {
+    /// Copies host memory into `stored`, words of a store, without a buffer in between. Returns false if the host cannot do
+    /// so and nothing was copied; the caller then uses [`Host::read`].
+    fn read_words(&mut self, _address: u64, _stored: &[AtomicU64]) -> bool {
         false
     }
 
-    /// Copies `from` into host memory without a buffer in between. Returns false if the host cannot do so and nothing was
-    /// copied; the caller then uses [`Host::write`].
-    fn write_words(&mut self, _address: u64, _from: &[AtomicU64]) -> bool {
+    /// Copies `stored`, words of a store, into host memory without a buffer in between. Returns false if the host cannot do
+    /// so and nothing was copied; the caller then uses [`Host::write`].
+    fn write_words(&mut self, _address: u64, _stored: &[AtomicU64]) -> bool {
         false
     }
+
+    /// Hints that these bytes of host memory are about to be read.
+    fn prefetch(&mut self, _address: u64, _bytes: u32) {}
 
     /// Hints that these bytes of host memory are about to be written.
     fn prefetch_to_write(&mut self, _address: u64, _bytes: u32) {}

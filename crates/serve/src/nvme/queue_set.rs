@@ -227,6 +227,17 @@ impl QueueSet {
         }
     }
 
+    /// Fetches and checks the next command like [`QueueSet::next_io_command`], and prefetches the cache lines that executing it
+    /// needs.
+    #[inline]
+    pub fn next_io_command_ahead(&mut self, queue: u16, host: &mut impl Host, store: &Store) -> NextCommand {
+        let Some((bytes, generation)) = self.fetch(queue, host) else { return NextCommand::None };
+        Command::prefetch_blocks(&bytes, &self.limits, store);
+        let command = self.accept(queue, generation, &bytes, host);
+        command.prefetch(host, store);
+        NextCommand::Io(command)
+    }
+
     /// Checks the 64 bytes of a command of a submission queue of this generation, and counts the command as in flight.
     #[inline]
     pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
@@ -314,12 +325,6 @@ impl QueueSet {
         if self.has_queue_of(command) {
             self.in_flight[usize::from(command.queue)] -= 1;
         }
-    }
-
-    /// Prefetches the cache lines that executing a command needs.
-    #[inline]
-    pub fn prefetch(&self, command: &Command, host: &mut impl Host, store: &Store) {
-        command.prefetch(host, store);
     }
 
     /// Posts the completion of an executed command, unless the store has to be flushed first or its submission queue has been
@@ -436,8 +441,11 @@ impl QueueSet {
         if doorbell.is_some_and(|tail| submission.set_tail(tail).is_err()) {
             self.report_invalid_doorbell();
         }
-        let submission = self.submissions[usize::from(queue)].as_mut();
-        let is_busy = submission.is_some_and(|submission| !submission.ring.is_empty());
+        let submission = self.submissions[usize::from(queue)].as_ref();
+        let is_busy = submission.is_some_and(|submission| {
+            submission.prefetch(host);
+            !submission.ring.is_empty()
+        });
         if queue == 0 && is_busy {
             self.request_admin_doorbell(host);
         }

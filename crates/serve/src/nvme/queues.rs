@@ -5,13 +5,16 @@
 use std::collections::VecDeque;
 
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing};
+use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing, wrapped};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
 use super::host::{Host, Unreachable};
 
 /// Bytes of a submission queue entry.
 pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
+
+/// Number of entries that are loaded into the cache ahead of the one that is fetched.
+const ENTRIES_AHEAD: u32 = 8;
 
 /// Submission queue of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +54,28 @@ impl SubmissionQueue {
         self.ring.ring(value)
     }
 
+    /// Prefetches the entries behind the next one, as far as they lie before the end of the ring. Each is a cache line that the
+    /// host has just written; loaded one after the other, they would take longer than the commands.
+    #[inline]
+    pub fn prefetch(&self, host: &mut impl Host) {
+        let next = self.ring.head() + 1;
+        let entries = self.waiting().min(ENTRIES_AHEAD).min(self.ring.entries() - next + 1);
+        if entries > 1 {
+            host.prefetch(self.address(next), (entries - 1) * SUBMISSION_ENTRY_BYTES as u32);
+        }
+    }
+
+    /// Returns the number of entries that the host has submitted and that have not been taken.
+    #[inline]
+    fn waiting(&self) -> u32 {
+        wrapped(self.ring.tail() + self.ring.entries() - self.ring.head(), self.ring.entries())
+    }
+
+    #[inline]
+    fn address(&self, slot: u32) -> u64 {
+        entry_address(self.base, slot, SUBMISSION_ENTRY_BYTES)
+    }
+
     /// Takes the next entry off the queue and returns a private copy, or none if the queue is empty.
     ///
     /// # Errors
@@ -58,8 +83,12 @@ impl SubmissionQueue {
     #[inline]
     pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<EntryBytes>, Unreachable> {
         let Some((slot, _)) = self.ring.take(1) else { return Ok(None) };
+        if self.waiting() >= ENTRIES_AHEAD {
+            let later = wrapped(slot + ENTRIES_AHEAD, self.ring.entries());
+            host.prefetch(self.address(later), SUBMISSION_ENTRY_BYTES as u32);
+        }
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        host.read(entry_address(self.base, slot, SUBMISSION_ENTRY_BYTES), &mut bytes)?;
+        host.read(self.address(slot), &mut bytes)?;
         Ok(Some(bytes))
     }
 }

@@ -12,6 +12,7 @@
 //! are under way together: such a read may find some bytes from before a write and some from after it.
 
 mod allocation;
+pub(crate) mod copy;
 mod header;
 mod holes;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use phaselink_core::problem::Problem;
+use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
 use allocation::Allocation;
@@ -81,7 +83,7 @@ impl Store {
         let map = map.map_err(|error| {
             Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
         })?;
-        if geometry.capacity_bytes <= LARGE_PAGES_BYTES_MAX {
+        if geometry.capacity_bytes <= large_pages_bytes_max() {
             // Without large pages, finding a page takes about as long as its bytes do; and that is all.
             let _ = map.advise(Advice::HugePage);
         }
@@ -138,7 +140,7 @@ impl Store {
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
         match &self.backing {
-            Backing::Memory => Some(self.slice(offset, bytes)),
+            Backing::Memory => Some(self.slice(offset, bytes as usize)),
             Backing::File(_) => None,
         }
     }
@@ -158,23 +160,23 @@ impl Store {
         if !(offset | u64::from(bytes)).is_multiple_of(8) {
             return None;
         }
-        let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes))) };
+        let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes as usize))) };
         let _guard = backing.holes.copying();
         let is_there = match access {
             StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
             StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
         };
-        is_there.then(|| copy(self.slice(offset, bytes)))
+        is_there.then(|| copy(self.slice(offset, bytes as usize)))
     }
 
     /// Returns words of the mapping.
     #[inline]
-    fn slice(&self, offset: u64, bytes: u32) -> &[AtomicU64] {
-        assert!((offset | u64::from(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
+    fn slice(&self, offset: u64, bytes: usize) -> &[AtomicU64] {
+        assert!((offset | bytes as u64).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
         let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
         // SAFETY: every caller has checked that the words lie within the mapping, which begins at a page and lives as long
         // as `self`, and they are aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
-        unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }
+        unsafe { std::slice::from_raw_parts(first, bytes / 8) }
     }
 
     /// Begins to load bytes into the cache ahead of a read.
@@ -184,6 +186,15 @@ impl Store {
         let first = self.map.as_ptr().wrapping_add(offset as usize);
         for line in (0..bytes as usize).step_by(64) {
             prefetch(first.wrapping_add(line));
+        }
+    }
+
+    /// Begins to load into the cache the lines that a short write overwrites. A longer one does not need them.
+    #[inline]
+    pub fn prefetch_to_write(&self, offset: u64, bytes: u32) {
+        self.check(offset, bytes.into());
+        if copy::loads_lines(bytes) && (offset | u64::from(bytes)).is_multiple_of(8) {
+            chunk::prefetch_to_write(self.slice(offset, bytes as usize));
         }
     }
 
@@ -256,6 +267,9 @@ impl Store {
     }
 
     fn copy_in(&self, offset: u64, from: &[u8]) {
+        if (offset | from.len() as u64).is_multiple_of(8) {
+            return copy::bytes_into_store(from, self.slice(offset, from.len()));
+        }
         let into = self.map.as_mut_ptr().wrapping_add(offset as usize);
         // SAFETY: as in `copy_out`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) }
@@ -314,9 +328,18 @@ impl Store {
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// Largest store in memory that may use large pages. Beyond, a drive of which little is written would take much more memory
-/// than it holds.
-const LARGE_PAGES_BYTES_MAX: u64 = 1 << 30;
+/// Size up to which a store in memory may use large pages on any machine. Beyond a good share of the machine's memory, a drive of
+/// which little is written would take much more memory than it holds, and more than there is.
+const LARGE_PAGES_BYTES_MIN: u64 = 1 << 30;
+
+/// Returns the size of the largest store in memory that may use large pages: a quarter of the machine's memory, if that is more.
+/// Random copies of 4 KiB take a quarter less time with large pages.
+fn large_pages_bytes_max() -> u64 {
+    // SAFETY: both questions to the system only return numbers.
+    let (pages, page_bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let memory_bytes = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(page_bytes).unwrap_or(0));
+    LARGE_PAGES_BYTES_MIN.max(memory_bytes / 4)
+}
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

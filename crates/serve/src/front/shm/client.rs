@@ -12,7 +12,7 @@ use phaselink_ring::status::Status;
 
 use super::share::SharePart;
 use crate::device::faults::FaultEffect;
-use crate::device::store::Store;
+use crate::device::store::{Store, StoreAccess, copy};
 
 /// Distance of the ring entry that is loaded into the cache together with a fetched command, for rings in which many commands
 /// wait.
@@ -142,10 +142,17 @@ impl Client {
     #[inline]
     pub fn prefetch(&self, command: &CheckedCommand, store: &Store) {
         let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
-        if operation == Operation::Read {
-            store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
-            let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
-            chunk::prefetch_to_write(buffer);
+        let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
+        match operation {
+            Operation::Read => {
+                store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
+                chunk::prefetch_to_write(buffer);
+            }
+            Operation::Write => {
+                store.prefetch_to_write(offset, bytes);
+                chunk::prefetch(&buffer[..words(bytes.min(AHEAD_BYTES as u32))]);
+            }
+            Operation::Flush => {}
         }
     }
 
@@ -211,16 +218,19 @@ impl Client {
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
         let done = match operation {
-            Operation::Read => match store.words(offset, bytes) {
-                Some(words) => {
-                    chunk::forward(buffer, words);
-                    Ok(())
-                }
-                None => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
-            },
+            Operation::Read => {
+                let forwarded = store.lend(offset, bytes, StoreAccess::Read, |words| chunk::forward(buffer, words));
+                forwarded.map_or_else(|| store.read(offset, space).map(|()| chunk::deliver(buffer, space)), Ok)
+            }
             Operation::Write => {
-                chunk::copy_out(buffer, space);
-                store.write(offset, space)
+                let copied = store.lend(offset, bytes, StoreAccess::Write, |words| copy::into_store(buffer, words));
+                copied.map_or_else(
+                    || {
+                        chunk::copy_out(buffer, space);
+                        store.write(offset, space)
+                    },
+                    Ok,
+                )
             }
             Operation::Flush => unreachable!("a flush moves no data"),
         };

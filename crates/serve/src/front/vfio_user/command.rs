@@ -136,12 +136,12 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<CommandRequest> {
         let queue = queue as u16;
-        let NextCommand::Io(command) = self.set.next_io_command(queue, self.host) else { return Fetch::Nothing };
+        let found = self.set.next_io_command_ahead(queue, self.host, store);
+        let NextCommand::Io(command) = found else { return Fetch::Nothing };
         let (place, client, model_queue) = (self.place, self.client, self.model_queue(queue));
         if self.host.take_out_of_reach() {
             return Fetch::OutOfReach(CommandRequest { place, client, command, model_queue, is_unread: true });
         }
-        self.set.prefetch(&command, self.host, store);
         Fetch::Request(CommandRequest { place, client, command, model_queue, is_unread: false })
     }
 

@@ -12,9 +12,10 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
-use phaselink_ring::chunk::{self, Word};
+use phaselink_ring::chunk;
 
 use crate::device::guard::Guard;
+use crate::device::store::copy;
 
 /// Memory of a client, mapped into this process.
 #[derive(Debug)]
@@ -72,18 +73,25 @@ impl Mapping {
         self.writable
     }
 
-    /// Copies words straight from the mapping, by whole lines; returns false if they are not aligned.
+    /// Copies words of the mapping straight into `stored`, words of a store; returns false if they are not aligned.
     #[inline]
-    pub fn read_words(&self, offset: usize, into: &[AtomicU64]) -> bool {
-        let words = self.words(offset, into.len());
-        words.inspect(|words| AtomicU64::copy_all(words, into)).is_some()
+    pub fn read_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
+        let words = self.words(offset, stored.len());
+        words.inspect(|words| copy::into_store(words, stored)).is_some()
     }
 
-    /// Copies words straight to the mapping; returns false if they are not aligned, or may not be written.
+    /// Copies `stored`, words of a store, straight to the mapping; returns false if they are not aligned, or may not be
+    /// written.
     #[inline]
-    pub fn write_words(&self, offset: usize, from: &[AtomicU64]) -> bool {
-        let words = self.words(offset, from.len()).filter(|_| self.writable);
-        words.inspect(|words| AtomicU64::copy_all(from, words)).is_some()
+    pub fn write_words(&self, offset: usize, stored: &[AtomicU64]) -> bool {
+        let words = self.words(offset, stored.len()).filter(|_| self.writable);
+        words.inspect(|words| copy::out_of_store(stored, words)).is_some()
+    }
+
+    /// Begins to load lines that are going to be read.
+    #[inline]
+    pub fn prefetch(&self, offset: usize, bytes: usize) {
+        self.words(offset, bytes / 8).into_iter().for_each(chunk::prefetch);
     }
 
     /// Begins to load lines that are going to be written.

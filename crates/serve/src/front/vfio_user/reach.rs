@@ -104,15 +104,21 @@ impl<T: Reach> Host for T {
     }
 
     #[inline]
-    fn read_words(&mut self, address: u64, into: &[AtomicU64]) -> bool {
-        let place = self.memory().mapped(address, into.len() * 8);
-        place.is_some_and(|(mapping, offset)| mapping.read_words(offset, into))
+    fn read_words(&mut self, address: u64, stored: &[AtomicU64]) -> bool {
+        let place = self.memory().mapped(address, stored.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.read_words(offset, stored))
     }
 
     #[inline]
-    fn write_words(&mut self, address: u64, from: &[AtomicU64]) -> bool {
-        let place = self.memory().mapped(address, from.len() * 8);
-        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, from))
+    fn write_words(&mut self, address: u64, stored: &[AtomicU64]) -> bool {
+        let place = self.memory().mapped(address, stored.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, stored))
+    }
+
+    #[inline]
+    fn prefetch(&mut self, address: u64, bytes: u32) {
+        let place = self.memory().mapped(address, bytes as usize);
+        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch(offset, bytes as usize));
     }
 
     #[inline]

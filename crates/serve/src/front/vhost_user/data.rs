@@ -5,9 +5,10 @@ use std::io;
 use vm_memory::GuestMemoryMmap;
 
 use super::blk::{self, BlockRequest, Command, Status};
-use super::ring::{Request, gather, scatter};
+use super::memory::words;
+use super::ring::{GuestPart, Request, gather, scatter};
 use crate::device::faults::FaultEffect;
-use crate::device::store::Store;
+use crate::device::store::{Store, StoreAccess, copy};
 
 /// Executes a request as far as the effect of a fault lets it, but for waiting for the disk. Returns how many bytes the guest
 /// has received.
@@ -25,16 +26,12 @@ pub fn perform(
     let BlockRequest { command, offset, bytes } = request.wanted?;
     match command {
         Command::Read => {
-            let data = room(space, bytes);
-            store.read(offset, data).map_err(io_error)?;
             told(effect)?;
-            scatter(&request.parts, memory, data).map(|()| bytes)
+            each(&request.parts, bytes, |part, done| read(part, offset + done, memory, store, space)).map(|()| bytes)
         }
         Command::Write => {
-            let data = room(space, bytes);
-            gather(&request.parts, memory, data)?;
-            let kept = effect.kept_bytes(bytes, store.geometry().block_bytes) as usize;
-            store.write(offset, &data[..kept]).map_err(io_error)?;
+            let kept = effect.kept_bytes(bytes, store.geometry().block_bytes);
+            each(&request.parts, kept, |part, done| write(part, offset + done, memory, store, space))?;
             told(effect).map(|()| 0)
         }
         Command::Flush => Ok(0),
@@ -54,6 +51,61 @@ pub fn perform(
             .and_then(|()| told(effect))
             .map(|()| 0),
     }
+}
+
+/// Calls `copy` for each part of the guest's memory with the bytes before it, up to so many bytes.
+fn each(
+    parts: &[GuestPart],
+    bytes: u32,
+    mut copy: impl FnMut(GuestPart, u64) -> Result<(), Status>,
+) -> Result<(), Status> {
+    let mut done = 0;
+    for &GuestPart { address, bytes: length } in parts {
+        let length = length.min(bytes - done);
+        if length == 0 {
+            break;
+        }
+        copy(GuestPart { address, bytes: length }, done.into())?;
+        done += length;
+    }
+    Ok(())
+}
+
+/// Copies bytes of the store to a part of the guest's memory: straight if both are words in memory, and through `space`
+/// otherwise.
+fn read(
+    part: GuestPart,
+    offset: u64,
+    memory: &GuestMemoryMmap,
+    store: &Store,
+    space: &mut Vec<u8>,
+) -> Result<(), Status> {
+    if let Some(into) = words(memory, part)
+        && store.lend(offset, part.bytes, StoreAccess::Read, |stored| copy::out_of_store(stored, into)).is_some()
+    {
+        return Ok(());
+    }
+    let data = room(space, part.bytes);
+    store.read(offset, data).map_err(io_error)?;
+    scatter(&[part], memory, data)
+}
+
+/// Copies a part of the guest's memory to the store: straight if both are words in memory, and through `space` otherwise.
+fn write(
+    part: GuestPart,
+    offset: u64,
+    memory: &GuestMemoryMmap,
+    store: &Store,
+    space: &mut Vec<u8>,
+) -> Result<(), Status> {
+    if let Some(from) = words(memory, part)
+        && store.lend(offset, part.bytes, StoreAccess::Write, |stored| copy::into_store(from, stored)).is_some()
+    {
+        return Ok(());
+    }
+    let data = room(space, part.bytes);
+    gather(&[part], memory, data)?;
+    store.write(offset, data).map_err(io_error)
 }
 
 /// Returns so many bytes of the buffer, which grows to the largest request.

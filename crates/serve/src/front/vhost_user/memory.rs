@@ -1,15 +1,31 @@
 //! The memory that a client shares: regions of files, known by two addresses, that of the guest and that in the client.
 
 use std::fs::File;
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use vhost::vhost_user::message::VhostUserMemoryRegion;
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap};
+
+use super::ring::GuestPart;
 
 use crate::device::guard::Guard;
 
 /// Most regions of one client: what virtual machines have for memory that is plugged in piece by piece, and some.
 pub(super) const REGIONS_MAX: u64 = 512;
+
+/// Returns the words of a part of a guest's memory; nothing if they are not aligned, or lie in more than one region.
+pub(super) fn words(memory: &GuestMemoryMmap, part: GuestPart) -> Option<&[AtomicU64]> {
+    let bytes = part.bytes as usize;
+    let found = memory.get_slice(part.address, bytes).ok()?;
+    let first = found.ptr_guard_mut().as_ptr().cast::<AtomicU64>();
+    let are_words = first.is_aligned() && bytes.is_multiple_of(size_of::<AtomicU64>());
+    // SAFETY: the words are aligned and lie within a mapping that lives as long as `memory`, and that a guard keeps there if
+    // its file becomes shorter. In this process nothing but copies of words and bytes reaches them; what the guest writes
+    // meanwhile can only change their values.
+    are_words.then(|| unsafe { slice::from_raw_parts(first, bytes / size_of::<AtomicU64>()) })
+}
 
 /// Memory that a client shares.
 #[derive(Debug, Default)]

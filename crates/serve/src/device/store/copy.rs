@@ -1,0 +1,250 @@
+//! Copies between a store and the memory of clients, by the instructions that are fastest for their length and direction.
+//!
+//! Which that is depends on the processor, on the pages of the store, and on whether the working set fits its caches.
+//! Nanoseconds of a copy of 4 KiB into the store, by one thread of an AMD EPYC of 2021 with 32 MiB of last-level cache:
+//!
+//! | working set | vectors | streams | strings |
+//! |---|---|---|---|
+//! | 8 MiB | 144 | 371 | 212 |
+//! | 64 MiB | 407 | 350 | 423 |
+//! | 256 MiB | 510 | 318 | 487 |
+//!
+//! (With a fence after each streamed copy; with one for eight, these take 70 to 100 ns less.)
+//!
+//! On one of 2024 the string instruction is the fastest way out of the store for 128 KiB, by a fifth, and on this one it is
+//! not. So each thread measures its own long copies: it uses one method for a long phase, then the other one for a short
+//! phase, and goes on with the faster.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+use phaselink_ring::shared::words::{self, CopyMethod, fence_streams};
+
+/// Length in bytes from which copies into the store may stream: a lone shorter one would wait for the memory at its fence.
+const STREAM_BYTES_MIN: usize = 2048;
+/// Length in bytes from which the string instruction may copy out of the store: it takes long to begin.
+const STRING_BYTES_MIN: usize = 16 << 10;
+/// Length in bytes from which copies into the store are measured apart from shorter ones.
+const LONG_BYTES: usize = 16 << 10;
+
+/// Bytes of a phase with the faster method.
+const PHASE_BYTES: usize = 1 << 30;
+/// Bytes of a phase that tries the other method: what a last-level cache holds for a core, so that a working set that fits
+/// is there again before the copies are measured.
+const TRIAL_BYTES: usize = 16 << 20;
+/// Copies that are measured at the end of a phase.
+const MEASURED: usize = 15;
+
+thread_local! {
+    /// True if the thread has streamed bytes into a store since the last [`finish`].
+    static HAS_STREAMED: Cell<bool> = const { Cell::new(false) };
+    static CHOICES: RefCell<Choices> = const { RefCell::new(Choices::new()) };
+}
+
+/// Choices of one thread.
+#[derive(Debug)]
+struct Choices {
+    short_in: MethodChoice,
+    long_in: MethodChoice,
+    long_out: MethodChoice,
+}
+
+impl Choices {
+    const fn new() -> Choices {
+        Choices {
+            short_in: MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
+            long_in: MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]),
+            long_out: MethodChoice::new([CopyMethod::Vectors, CopyMethod::Strings]),
+        }
+    }
+}
+
+/// Makes the copies of this thread visible to others before any later store. The thread calls it before it writes a
+/// completion: one call for the copies of a whole batch is cheaper than one for each.
+#[inline]
+pub(crate) fn finish() {
+    if HAS_STREAMED.replace(false) {
+        fence_streams();
+    }
+}
+
+/// Copies words that a client may be changing into the store, as many as both have.
+#[inline]
+pub(crate) fn into_store(from: &[AtomicU64], stored: &[AtomicU64]) {
+    let bytes = from.len().min(stored.len()) * size_of::<u64>();
+    copy_in(bytes, |method| words::copy(method, from, stored));
+}
+
+/// Copies bytes into the store, as many as both have.
+#[inline]
+pub(crate) fn bytes_into_store(from: &[u8], stored: &[AtomicU64]) {
+    copy_in(from.len(), |method| words::copy_bytes(method, from, stored));
+}
+
+/// Copies words out of the store into memory that a client may be changing, as many as both have.
+#[inline]
+pub(crate) fn out_of_store(stored: &[AtomicU64], into: &[AtomicU64]) {
+    let bytes = stored.len().min(into.len()) * size_of::<u64>();
+    let copy = |method| words::copy(method, stored, into);
+    match bytes >= STRING_BYTES_MIN {
+        true => CHOICES.with_borrow_mut(|choices| choices.long_out.run(bytes, copy)),
+        false => copy(CopyMethod::Vectors),
+    }
+}
+
+/// Returns true if a copy of so many bytes into the store loads its lines first, so that it is worth to do so ahead.
+#[inline]
+pub(crate) fn loads_lines(bytes: u32) -> bool {
+    (bytes as usize) < STREAM_BYTES_MIN
+}
+
+#[inline]
+fn copy_in(bytes: usize, copy: impl Fn(CopyMethod)) {
+    if bytes < STREAM_BYTES_MIN {
+        return copy(CopyMethod::Vectors);
+    }
+    HAS_STREAMED.set(true);
+    CHOICES.with_borrow_mut(|choices| match bytes < LONG_BYTES {
+        true => choices.short_in.run(bytes, copy),
+        false => choices.long_in.run(bytes, copy),
+    });
+}
+
+/// Choice between two methods by what copies took.
+#[derive(Debug)]
+struct MethodChoice {
+    methods: [CopyMethod; 2],
+    /// Index of the method in use.
+    used: usize,
+    /// True if the phase tries the method that was slower last time.
+    is_trial: bool,
+    /// Bytes left of the phase before copies are measured.
+    left: usize,
+    /// Picoseconds a byte of the copies measured in this phase.
+    measured: [u64; MEASURED],
+    count: usize,
+    /// Picoseconds a byte of each method when it was measured last, the median.
+    costs: [u64; 2],
+}
+
+impl MethodChoice {
+    /// Makes a choice that begins with the first method, and soon tries the second.
+    const fn new(methods: [CopyMethod; 2]) -> MethodChoice {
+        let (measured, costs) = ([0; MEASURED], [u64::MAX; 2]);
+        MethodChoice { methods, used: 0, is_trial: false, left: TRIAL_BYTES, measured, count: 0, costs }
+    }
+
+    /// Copies by the method in use.
+    #[inline]
+    fn run(&mut self, bytes: usize, copy: impl Fn(CopyMethod)) {
+        let method = self.methods[self.used];
+        if self.left > bytes {
+            self.left -= bytes;
+            return copy(method);
+        }
+        self.measure(bytes, || copy(method));
+    }
+
+    /// Measures a copy to its end: until its stores have left the core.
+    #[cold]
+    fn measure(&mut self, bytes: usize, copy: impl Fn()) {
+        fence(Ordering::SeqCst);
+        let started = Instant::now();
+        copy();
+        fence(Ordering::SeqCst);
+        self.note(started.elapsed().as_nanos() as u64 * 1000 / bytes as u64);
+    }
+
+    /// Adds the cost of a copy in picoseconds a byte. The last one of a phase decides on the next phase.
+    fn note(&mut self, cost: u64) {
+        self.measured[self.count] = cost;
+        self.count += 1;
+        if self.count < MEASURED {
+            return;
+        }
+        self.count = 0;
+        self.measured.sort_unstable();
+        self.costs[self.used] = self.measured[MEASURED / 2];
+        let other = 1 - self.used;
+        // A method that has not been tried is tried next, and so is the slower one after a long phase.
+        let ends_trial = self.is_trial;
+        self.is_trial = !ends_trial;
+        if !ends_trial || self.costs[other] < self.costs[self.used] {
+            self.used = other;
+        }
+        self.left = if self.is_trial { TRIAL_BYTES } else { PHASE_BYTES };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs phases of copies that cost so much by method, and returns the method of each long phase.
+    fn long_phases(choice: &mut MethodChoice, cost: impl Fn(CopyMethod) -> u64, phases: usize) -> Vec<CopyMethod> {
+        let mut found = Vec::new();
+        while found.len() < phases {
+            (0..MEASURED).for_each(|_| choice.note(cost(choice.methods[choice.used])));
+            if !choice.is_trial {
+                assert_eq!(choice.left, PHASE_BYTES);
+                found.push(choice.methods[choice.used]);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn faster_method_is_used_between_trials_and_changes_with_the_working_set() {
+        use CopyMethod::{Streams, Vectors};
+        let mut choice = MethodChoice::new([Streams, Vectors]);
+        let is_cached = |method| if method == Vectors { 40 } else { 90 };
+        let is_not = |method| if method == Vectors { 120 } else { 80 };
+        assert_eq!(long_phases(&mut choice, is_cached, 3), [Vectors; 3]);
+        assert_eq!(long_phases(&mut choice, is_not, 3), [Streams; 3]);
+        assert_eq!(long_phases(&mut choice, is_cached, 2), [Vectors; 2]);
+    }
+
+    #[test]
+    fn trials_take_a_sixtieth_of_the_bytes_and_interrupted_copies_decide_nothing() {
+        let mut choice = MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
+        long_phases(&mut choice, |method| if method == CopyMethod::Vectors { 2 } else { 1 }, 1);
+        let (copied, tried) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+        while copied.get() < 4 * PHASE_BYTES {
+            let is_trial = choice.is_trial;
+            choice.run(128 << 10, |_| {
+                copied.set(copied.get() + (128 << 10));
+                tried.set(tried.get() + if is_trial { 128 << 10 } else { 0 });
+            });
+        }
+        assert!(tried.get() * 50 < copied.get(), "{} of {}", tried.get(), copied.get());
+        let mut choice = MethodChoice::new([CopyMethod::Streams, CopyMethod::Vectors]);
+        let interrupted = std::cell::Cell::new(0);
+        let cost = |method| {
+            interrupted.set(interrupted.get() + 1);
+            if interrupted.get() % 3 == 0 {
+                1_000_000
+            } else if method == CopyMethod::Vectors {
+                50
+            } else {
+                60
+            }
+        };
+        assert_eq!(long_phases(&mut choice, cost, 3), [CopyMethod::Vectors; 3]);
+    }
+
+    #[test]
+    fn bytes_of_every_length_and_direction_arrive() {
+        for count in [0, 1, 8, 63, 64, 255, 256, 257, 2047, 2048, 2049, 16_384] {
+            let from: Vec<AtomicU64> = (0..count).map(AtomicU64::new).collect();
+            let bytes: Vec<u8> = (0..count).flat_map(u64::to_le_bytes).collect();
+            let [into, out, of_bytes] = [(); 3].map(|()| (0..count).map(|_| AtomicU64::new(7)).collect::<Vec<_>>());
+            into_store(&from, &into);
+            out_of_store(&into, &out);
+            bytes_into_store(&bytes, &of_bytes);
+            for copied in [into, out, of_bytes] {
+                assert!(copied.iter().zip(0..).all(|(word, value)| word.load(Ordering::Relaxed) == value), "{count}");
+            }
+        }
+    }
+}
