@@ -2,6 +2,7 @@
 //! buffer.
 
 use super::Parts;
+use super::collection::round_time;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
@@ -9,10 +10,15 @@ use crate::config::{Acknowledge, Mapping, PlaneReads, Precondition};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
-use crate::media::translation::TranslationShape;
-use crate::media::translation::stationary::write_amplification;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
+
+/// Name of garbage collection as a resource: its rounds follow each other.
+pub(crate) const GARBAGE_COLLECTION: &str = "garbage collection";
+/// Share of its region that a job overwrites, below which a drive stays in the state in which it begins.
+const SHARE_OF_SHORT: f64 = 0.01;
+/// Number of lines from which on a region holds all kinds of pages alike, within 1 %.
+const LINES_ALIKE: f64 = 100.0;
 
 impl Parts<'_> {
     /// True if a translation layer is in front of the memory.
@@ -95,46 +101,128 @@ impl Parts<'_> {
 
     /// Adds the demands of a request on dies, channels and buffer.
     pub fn demand_flash(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        let (media, costs) = (&self.drive.media, FlashCosts::of(&self.drive.media));
-        let (channels, dies) =
-            (f64::from(media.channels), f64::from(media.banks_per_channel) * f64::from(media.channels));
-        let bytes = f64::from(class.bytes);
-        let transfer = costs.bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20);
-        if class.direction == DataDirection::Read {
-            let independent = media.plane_reads == PlaneReads::Independent;
-            let planes = if independent { f64::from(media.planes) } else { 1.0 };
-            let from_cells = if self.may_be_buffered(workload) { 0.0 } else { 1.0 };
-            let rows = (bytes / f64::from(media.stripe_bytes)).ceil();
-            // A read of many rows may begin and end within one.
-            let array = self.flash_least(workload, class).saturating_sub(costs.ecc_decode);
-            demands.add("flash dies", dies * planes, array, (rows - 1.0).max(1.0) * from_cells);
-            return demands.add("flash channels", channels, Span::from_ns_f64(bytes * transfer), from_cells);
+        match class.direction {
+            DataDirection::Read => self.demand_flash_read(demands, workload, class),
+            DataDirection::Write => self.demand_flash_write(demands, workload, class),
         }
-        demands.add("write buffer", 1.0, self.drive.buffer.page, bytes / 4096.0);
-        let leaving = self.leaving_bytes(workload, class);
-        let moved = leaving * (self.amplification(workload) - 1.0);
-        let lines = (leaving + moved) / f64::from(media.program_bytes);
-        let least_read = self.flash_reads().into_iter().min().unwrap_or_default() + costs.command;
-        let blocks = (leaving + moved) / (f64::from(media.stripe_bytes) * f64::from(media.block_pages));
-        demands.add("flash dies", dies, costs.program, lines);
-        demands.add("flash dies", dies, least_read, moved / f64::from(media.stripe_bytes));
-        demands.add("flash dies", dies, costs.erase, blocks * if moved > 0.0 { 1.0 } else { 0.0 });
-        demands.add("flash channels", channels, Span::from_ns_f64((leaving + 2.0 * moved) * transfer), 1.0);
     }
 
-    /// Bytes of a write that have to leave the buffer. Data that still fits into it at the end is not counted, nor data
-    /// that is overwritten there.
-    fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
-        let (capacity, line) = ((self.drive.buffer.capacity_kib << 10) as f64, self.line_bytes());
-        let share_kept = match workload.written_bytes {
-            Some(written) => (1.0 - capacity / written.max(1) as f64).max(0.0),
-            None => 1.0,
+    fn demand_flash_read(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+        let costs = FlashCosts::of(&self.drive.media);
+        let from_cells = self.share_from_cells(workload);
+        let (reads, bytes) = self.array_reads(workload, class);
+        let transfer = Span::from_ns_f64(bytes * self.transfer_ns());
+        // Planes are held until their data has left them.
+        let held = costs.command + self.page_read_time(workload) + transfer;
+        demands.add("flash dies", self.planes_apart() * self.dies(), held, reads * from_cells);
+        demands.add("flash channels", self.drive.media.channels.into(), transfer, reads * from_cells);
+    }
+
+    /// Least number of array reads of a request, each of which holds planes that read together, and the bytes that each
+    /// brings.
+    fn array_reads(&self, workload: &Workload, class: &Class) -> (f64, f64) {
+        let (media, translation) = (&self.drive.media, &self.drive.translation);
+        let page_bytes = f64::from(media.stripe_bytes) / self.planes_apart();
+        let pages = f64::from(class.bytes) / page_bytes;
+        if workload.sequential && self.drive.buffer.read_ahead_kib > 0 {
+            // Rows are fetched whole, once for all threads that follow the same addresses.
+            return (pages / workload.sharers(), page_bytes);
+        }
+        let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
+        let is_scattered = translation.precondition == Precondition::Random && !writes;
+        let is_aligned = class.aligned && (pages.fract() == 0.0 || (1.0 / pages).fract() == 0.0);
+        let reads = match (is_scattered, is_aligned) {
+            // Neighbouring units lie on different dies.
+            (true, _) => pages.max(f64::from(class.bytes) / f64::from(translation.unit_bytes)).ceil(),
+            (false, true) => pages.ceil(),
+            // A read of many pages may begin and end within one.
+            (false, false) => (pages.ceil() - 1.0).max(1.0),
         };
-        let region = workload.region_bytes.max(1) as f64;
+        (reads, f64::from(class.bytes) / reads)
+    }
+
+    /// Share of the reads that surely come from the cells.
+    fn share_from_cells(&self, workload: &Workload) -> f64 {
+        let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
+        match (self.drive.translation.precondition, writes) {
+            (Precondition::None, _) => 0.0,
+            (_, false) => 1.0,
+            (_, true) if workload.sequential => 0.0,
+            (_, true) => {
+                let buffered = self.buffer_bytes() + 2.0 * self.line_bytes();
+                (1.0 - buffered / workload.region_bytes.max(1) as f64).max(0.0)
+            }
+        }
+    }
+
+    /// Mean array read time of the pages of a region, or the least one where the region may lie on few kinds of pages.
+    fn page_read_time(&self, workload: &Workload) -> Span {
+        let reads = self.flash_reads();
+        match workload.region_bytes as f64 >= LINES_ALIKE * self.line_bytes() {
+            true => reads.iter().copied().sum::<Span>() / reads.len().max(1) as u64,
+            false => reads.into_iter().min().unwrap_or_default(),
+        }
+    }
+
+    fn demand_flash_write(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+        demands.add("write buffer", 1.0, self.drive.buffer.page, f64::from(class.bytes) / 4096.0);
+        let (media, translation) = (&self.drive.media, &self.drive.translation);
+        let costs = FlashCosts::of(media);
+        let amplification = self.amplification(workload);
+        let leaving = self.leaving_bytes(workload, class);
+        let moved = leaving * (amplification - 1.0);
+        let unit_bytes = f64::from(translation.unit_bytes);
+        let partial = self.partial_units(workload, class) * leaving / self.line_space(workload, class);
+        // Victims hold this share of valid units, so that a row that is read brings as many of its units.
+        let valid = 1.0 - 1.0 / amplification;
+        let row_units = f64::from(media.stripe_bytes) / unit_bytes;
+        let reads = moved / unit_bytes / (valid * row_units).max(1.0) + partial;
+        let programmed = leaving + moved;
+        let block_bytes = f64::from(media.stripe_bytes) * f64::from(media.block_pages);
+        let erased = if translation.precondition == Precondition::Random { programmed } else { moved };
+        // Operations in the background hold all planes of a die.
+        let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies());
+        let read = costs.command + self.page_read_time(workload);
+        demands.add("flash dies", dies, costs.program, planes * programmed / f64::from(media.program_bytes));
+        demands.add("flash dies", dies, read, planes * reads);
+        demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
+        let carried = programmed + moved + partial * unit_bytes;
+        demands.add("flash channels", media.channels.into(), Span::from_ns_f64(carried * self.transfer_ns()), 1.0);
+        if amplification > 1.0 {
+            let round = round_time(media, translation, amplification);
+            demands.add(GARBAGE_COLLECTION, 1.0, round, leaving / self.line_bytes());
+        }
+    }
+
+    /// Units of a write of which only a part is written, whose rest is read before they are programmed.
+    fn partial_units(&self, workload: &Workload, class: &Class) -> f64 {
+        let translation = &self.drive.translation;
+        let is_whole = class.bytes.is_multiple_of(translation.unit_bytes);
+        let has_rest = translation.precondition != Precondition::None;
+        if is_whole || workload.sequential || !has_rest { 0.0 } else { 1.0 }
+    }
+
+    /// Bytes that a write takes in a line: whole units, unless the next write fills the rest of them.
+    fn line_space(&self, workload: &Workload, class: &Class) -> f64 {
+        let unit_bytes = self.drive.translation.unit_bytes;
+        match workload.sequential {
+            true => class.bytes.into(),
+            false => f64::from(class.bytes.div_ceil(unit_bytes)) * f64::from(unit_bytes),
+        }
+    }
+
+    /// Bytes of a write that leave the buffer while requests are counted. Data that is overwritten in the buffer does not.
+    fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
+        let (region, line) = (workload.region_bytes.max(1) as f64, self.line_bytes());
         let again = if workload.sequential { 0.0 } else { (line / region).min(1.0) };
         let together = if workload.sequential { f64::from(workload.threads) } else { 1.0 };
         let around = if workload.sequential && region < 2.0 * line { 0.0 } else { 1.0 };
-        f64::from(class.bytes) * share_kept * (1.0 - again) * around / together
+        self.line_space(workload, class) * workload.leaving_share * (1.0 - again) * around / together
+    }
+
+    /// Capacity of the write buffer in bytes.
+    pub fn buffer_bytes(&self) -> f64 {
+        (u64::from(self.drive.buffer.capacity_kib) << 10) as f64
     }
 
     fn line_bytes(&self) -> f64 {
@@ -142,17 +230,49 @@ impl Parts<'_> {
         f64::from(layout.line_units()) * f64::from(layout.unit_bytes)
     }
 
-    /// Write amplification: writes to the cells for each write of the user. Known for random writes all over a drive in
-    /// its steady state; otherwise at least one.
+    fn dies(&self) -> f64 {
+        f64::from(self.drive.media.channels) * f64::from(self.drive.media.banks_per_channel)
+    }
+
+    /// Number of planes of a die that read independently of each other.
+    fn planes_apart(&self) -> f64 {
+        let media = &self.drive.media;
+        if media.plane_reads == PlaneReads::Independent { media.planes.into() } else { 1.0 }
+    }
+
+    /// Time of a byte on a channel.
+    fn transfer_ns(&self) -> f64 {
+        FlashCosts::of(&self.drive.media).bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20)
+    }
+
+    /// Least write amplification, in writes to the cells for each write of the user. On a drive that begins in the steady
+    /// state of random writes, a short job finds that, whatever it writes. In long jobs, sequential writes leave whole
+    /// blocks invalid, and random ones reach a steady state of their own. It is 1 for drives with spare blocks to use up.
     fn amplification(&self, workload: &Workload) -> f64 {
         let translation = &self.drive.translation;
-        let whole = workload.region_bytes >= self.drive.media.capacity_mib << 20;
-        let steady = translation.precondition == Precondition::Random && translation.wear_gap_erases == 0;
-        let one_unit = workload.classes.iter().all(|class| class.bytes <= translation.unit_bytes);
-        if !(steady && whole && one_unit && !workload.sequential) {
+        if translation.precondition != Precondition::Random {
             return 1.0;
         }
-        let TranslationShape { units, block_units, blocks, victim_policy, .. } = shape(&self.drive.media, translation);
-        write_amplification(victim_policy, block_units, f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0)
+        let shape = shape(&self.drive.media, translation);
+        if self.overwritten_share(workload) < SHARE_OF_SHORT {
+            return shape.steady_amplification(shape.units, 1);
+        }
+        if workload.sequential {
+            return 1.0;
+        }
+        let writes = workload.classes.iter().filter(|class| class.direction == DataDirection::Write);
+        let largest = writes.map(|class| class.bytes).max().unwrap_or(0);
+        let region_units = workload.region_bytes.div_ceil(translation.unit_bytes.into());
+        shape.steady_amplification(region_units, largest / translation.unit_bytes)
+    }
+
+    /// Largest share of a job's region that it overwrites, its ramp included: no more than the memory of the write buffer
+    /// takes in that time.
+    fn overwritten_share(&self, workload: &Workload) -> f64 {
+        let bytes_per_ns = 4096.0 / self.drive.buffer.page.as_ns();
+        let bytes_in = |time: Span| if time.is_zero() { 0.0 } else { bytes_per_ns * time.as_ns() };
+        let of_ios = workload.written_bytes.map_or(f64::INFINITY, |bytes| bytes as f64);
+        let counted = of_ios.min(workload.runtime.map_or(f64::INFINITY, bytes_in));
+        (counted + bytes_in(workload.ramp_time)) / workload.region_bytes.max(1) as f64
     }
 }

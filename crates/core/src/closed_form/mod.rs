@@ -4,6 +4,7 @@
 //! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form is in its folder, and
 //! [`crate::predict`] calls it.
 
+mod collection;
 pub(crate) mod data_reads;
 pub(crate) mod demand;
 pub(crate) mod flash;

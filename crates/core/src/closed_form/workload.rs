@@ -46,8 +46,14 @@ pub struct Workload {
     pub offset: u64,
     /// Length of the region that the job accesses.
     pub region_bytes: u64,
-    /// Bytes that the job writes to a drive in all, if the job says.
+    /// Bytes that the job writes to a drive at most after its ramp, if the job says.
     pub written_bytes: Option<u64>,
+    /// Time before requests are counted.
+    pub ramp_time: Span,
+    /// Longest time for which requests are counted, if the job says.
+    pub runtime: Option<Span>,
+    /// Share of the written bytes that leave a write buffer while requests are counted, 0 to 1.
+    pub leaving_share: f64,
     /// Number of drives among which the requests of all threads are divided, and number to which the requests of one
     /// thread go in turn.
     pub drives: u32,
@@ -68,6 +74,9 @@ impl Workload {
         };
         Workload {
             written_bytes: written_bytes(job, &classes).map(|bytes| bytes / u64::from(drives)),
+            ramp_time: job.ramp_time,
+            runtime: job.runtime,
+            leaving_share: 1.0,
             drives,
             in_turn,
             classes,
@@ -150,11 +159,16 @@ fn has_rate(job: &Job) -> bool {
     job.rate_iops_read.is_some() || job.rate_iops_write.is_some()
 }
 
-/// Bytes that a job writes, if a number of requests ends it.
+/// Bytes that a job writes at most, if a number of requests or bytes ends it.
 fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
-    let ios = job.ios.filter(|_| job.runtime.is_none())? as f64 * f64::from(job.threads);
-    let written = classes.iter().filter(|class| class.direction == DataDirection::Write);
-    Some((ios * written.map(|class| class.share * f64::from(class.bytes)).sum::<f64>()) as u64)
+    let mean = |of: fn(&Class) -> bool| {
+        classes.iter().filter(|class| of(class)).map(|class| class.share * f64::from(class.bytes)).sum::<f64>()
+    };
+    let (all, written) = (mean(|_| true), mean(|class| class.direction == DataDirection::Write));
+    let by_ios = job.ios.map(|ios| ios as f64);
+    let by_bytes = job.io_bytes.map(|bytes| bytes as f64 / all);
+    let ios = [by_ios, by_bytes].into_iter().flatten().reduce(f64::min).filter(|_| !job.time_based)?;
+    Some((ios * f64::from(job.threads) * written) as u64)
 }
 
 /// Largest offered load of a job, which rates, think times and traces limit.

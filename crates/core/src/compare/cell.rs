@@ -63,9 +63,16 @@ impl Cell {
         full.or_else(|| self.awaited())
     }
 
-    fn awaited(&self) -> Option<&'static str> {
+    fn awaited(&self) -> Option<&str> {
         let stages = &self.all.stages;
         let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
-        (stages.get(*stage) > stages.total() / WAIT_PART).then_some(*resource)
+        let waited = stages.get(*stage) > stages.total() / WAIT_PART;
+        waited.then(|| self.busiest_of_flash().filter(|_| *stage == Stage::MediaWait).unwrap_or(resource))
+    }
+
+    /// Returns the busiest part of a flash drive, in place of the banks of other memories.
+    fn busiest_of_flash(&self) -> Option<&str> {
+        let is_of_flash = |name: &str| self.outcome.parts.iter().any(|part| part.resource == name);
+        self.usage.iter().map(|used| used.resource.as_str()).find(|name| is_of_flash(name))
     }
 }

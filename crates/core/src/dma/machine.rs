@@ -215,6 +215,7 @@ impl<'a> TransferMachine<'a> {
             upstream: self.link.usage(Direction::Up),
             downstream: self.link.usage(Direction::Down),
             cpu: Default::default(),
+            parts: Vec::new(),
             energy: Default::default(),
             memory_j: None,
             stack_stages: Vec::new(),

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use super::device::AttachedDevice;
 use crate::drive::Drive;
-use crate::ledger::WireUse;
+use crate::ledger::{PartUse, WireUse};
 use crate::memory::HostMemory;
 use crate::random::mix;
 use crate::shared::Shared;
@@ -66,6 +66,18 @@ impl AttachedDevices {
         let mut used = WireUse::default();
         self.iter().for_each(|device| used.add(&device.link.usage(direction)));
         WireUse { busy: used.busy / self.count() as u64, ..used }
+    }
+
+    /// Use of the parts of all memories up to `now`.
+    pub(super) fn parts(&self, now: Time) -> Vec<PartUse> {
+        let mut parts = self.first.media.uses(now);
+        for device in &self.others {
+            for (part, more) in parts.iter_mut().zip(device.media.uses(now)) {
+                part.servers += more.servers;
+                part.busy += more.busy;
+            }
+        }
+        parts
     }
 
     /// Counters of all devices and of faults: sums, and means of counters in per cent.

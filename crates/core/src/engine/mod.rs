@@ -691,6 +691,7 @@ impl Engine {
                 upstream: self.devices.used(Direction::Up),
                 downstream: self.devices.used(Direction::Down),
                 cpu,
+                parts: self.devices.parts(now),
                 awake_share: self.devices.awake_share(now),
                 memory_j: self.devices.memory_joules(drive),
                 counters: self.counters(),

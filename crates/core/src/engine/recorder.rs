@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
 use crate::engine::requests::{Kept, KeptRequests};
-use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, WireUse};
+use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, PartUse, WireUse};
 use crate::request::Op;
 use crate::request::Request;
 use crate::time::{Span, Time};
@@ -36,6 +36,7 @@ pub(super) struct PartOutcomes {
     pub upstream: WireUse,
     pub downstream: WireUse,
     pub cpu: CpuUse,
+    pub parts: Vec<PartUse>,
     pub awake_share: f64,
     /// Energy of the memory in joules, if it is known.
     pub memory_j: Option<f64>,
@@ -169,6 +170,7 @@ impl Recorder {
             downstream: parts.downstream,
             cpu: parts.cpu,
             energy: energy(drive, &parts, elapsed),
+            parts: parts.parts,
             memory_j: parts.memory_j,
             stack_stages: drive.stage_names(),
             counters: parts.counters,

@@ -21,6 +21,8 @@ pub struct Outcome {
     pub downstream: WireUse,
     /// Use of the processor cores.
     pub cpu: CpuUse,
+    /// Use of dies and channels of flash behind a translation layer; empty for other memories.
+    pub parts: Vec<PartUse>,
     /// Power of the server.
     pub energy: Energy,
     /// Energy of all accesses to the device's memory in joules, which is not part of the server's; `None` if the energy
@@ -105,6 +107,17 @@ pub struct WireUse {
     /// Number of packets that were replayed after an error.
     pub replays: u64,
     /// Time during which the wire was busy with packets and their skip ordered sets.
+    pub busy: Span,
+}
+
+/// Use of one kind of part of the memory, summed over all parts of this kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartUse {
+    /// Name of the resource, as predictions have it: `flash dies`.
+    pub resource: &'static str,
+    /// Number of parts in all devices.
+    pub servers: u32,
+    /// Time for which parts were busy, background operations included.
     pub busy: Span,
 }
 

@@ -38,6 +38,7 @@ pub use geometry::Geometry;
 pub use timing::{BusRate, Timing};
 
 use crate::config::Acknowledge;
+use crate::ledger::PartUse;
 use crate::number::index;
 use crate::random::Random;
 use crate::time::{Span, Time};
@@ -383,6 +384,11 @@ impl Media {
     /// Returns what the memory has done so far.
     pub fn activity(&self) -> Activity {
         self.flash().map_or(self.activity, |flash| flash.activity)
+    }
+
+    /// Returns the use of dies and channels of flash up to `now`; nothing for other memories.
+    pub fn uses(&self, now: Time) -> Vec<PartUse> {
+        self.flash().map_or(Vec::new(), |flash| flash.uses(now).into())
     }
 
     /// Returns the counters that only some memories have, by name.

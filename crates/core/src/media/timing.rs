@@ -178,6 +178,11 @@ impl Bus {
         from
     }
 
+    /// Returns the time that is reserved after `now`.
+    pub fn promised_after(&self, now: Time) -> Span {
+        self.promised.iter().map(|busy| busy.until.since(busy.from.max(now).min(busy.until))).sum()
+    }
+
     fn forget_before(&mut self, now: Time) {
         while self.promised.front().is_some_and(|busy| busy.until <= now) {
             self.promised.pop_front();

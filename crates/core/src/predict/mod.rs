@@ -17,6 +17,7 @@
 //! (`closed_form/media.rs`). Agreement with a run therefore checks how parts are put together, and not these parts.
 //! Sums that are written out by hand from a drive's constants check the parts (`tests/library/lone_requests.rs`).
 
+mod filling;
 mod json;
 mod text;
 mod usage;
@@ -30,6 +31,7 @@ pub use usage::usage;
 
 use crate::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};
+use crate::request::DataDirection;
 use crate::uncertainty::Named;
 use crate::workload::Job;
 
@@ -67,7 +69,7 @@ pub struct Loaded {
     /// No more requests per second than this.
     pub most_iops: f64,
     /// About as many, if requests meet at the bottleneck as at a queue with random service, and short ones wait behind long
-    /// ones. Unknown for some mixes: see [`foresees_mixes`].
+    /// ones. Unknown where queues do not tell: see [`foresees_queues`].
     pub balanced_iops: Option<f64>,
     /// Mean latency, at least.
     pub least_ns: Option<f64>,
@@ -87,6 +89,23 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
+    let steady = predict_workload(parts, job, workload, form);
+    if !parts.is_mapped() {
+        return steady;
+    }
+    let leaving_share = steady.leaving_share(parts.buffer_bytes());
+    let mut workload = steady.workload;
+    workload.leaving_share = leaving_share;
+    predict_workload(parts, job, workload, form)
+}
+
+/// Predict a job whose workload is known.
+fn predict_workload(
+    parts: &Parts,
+    job: &Job,
+    workload: Workload,
+    form: fn(&Parts, &Workload, &Class) -> Form,
+) -> JobPrediction {
     let (uplink, uplinks, peer) = (parts.uplink(), parts.uplinks(&workload), parts.peer());
     let mut demands = Demands::default();
     let (mut latencies, mut rounds) = (Vec::new(), Vec::new());
@@ -113,15 +132,19 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
         }
     }
     let demands = demands.over(workload.drives).by_bound();
-    let is_foreseen = workload.classes.len() == 1 || foresees_mixes(parts);
+    let is_foreseen = foresees_queues(parts, &workload);
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
 }
 
-/// Whether queues tell how requests of a mix meet: not at the dies of flash, where reads pass what others program, and do
-/// so or not as the buffer fills.
-fn foresees_mixes(parts: &Parts) -> bool {
-    parts.drive.protocol().foresees_mixes() && !parts.is_mapped()
+/// True if queues tell how requests meet. They do not at the dies of flash: its buffer keeps dies busy with writes of which
+/// no request is in flight any more, and reads pass what others program, or not, as the buffer fills.
+fn foresees_queues(parts: &Parts, workload: &Workload) -> bool {
+    let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
+    match parts.is_mapped() {
+        true => !writes,
+        false => workload.classes.len() == 1 || parts.drive.protocol().foresees_mixes(),
+    }
 }
 
 /// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.

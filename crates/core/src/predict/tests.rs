@@ -4,6 +4,7 @@ use super::{Form, Parts, predict, predict_job, text, usage};
 use crate::drive::Drive;
 use crate::drive_file::Override;
 use crate::simulation::simulate;
+use crate::time::Span;
 use crate::workload::Job;
 
 #[test]
@@ -36,12 +37,16 @@ fn busiest(name: &str, set: &[&str], job: Job) -> (String, f64) {
 #[test]
 fn the_resource_that_is_full_is_the_busiest_wherever_it_lies() {
     let deep = || Job { iodepth: 32, ..Job::named("deep") };
+    // Enough to fill the write buffer many times.
+    let steady = || Job { read_percent: 0.0, ramp_time: Span::from_ms(100), ..deep() };
     for (drive, set, job, resource, least) in [
         ("nvme-polled", &[][..], deep(), "cores", 0.95),
         ("nvme-polled", &[], Job { threads: 8, iodepth: 4, ..deep() }, "wire to host", 0.95),
         // At random some banks are idle while others are asked by many.
         ("dc-express", &["media.read_ns=40000"], deep(), "media banks", 0.75),
         ("dc-express", &["link.preset=gen4-x4"], deep(), "media buses", 0.95),
+        ("tlc-gen3", &["translation.precondition=random"], steady(), "flash dies", 0.4),
+        ("tlc-gen5", &["translation.precondition=random"], steady(), "flash dies", 0.4),
     ] {
         let (found, share) = busiest(drive, set, job);
         assert_eq!(found, resource, "{drive} {set:?}");

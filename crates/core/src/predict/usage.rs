@@ -1,10 +1,11 @@
 //! Utilisation of each resource in a run.
 //!
-//! Cores and wires are measured. The others follow from the rate of requests and what each asks of a resource (utilisation
+//! Cores and wires are measured, as are dies and channels of flash, background operations included. The others follow from the rate of requests and what each asks of a resource (utilisation
 //! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which is the
 //! least that they were busy.
 
 use super::{Prediction, predict};
+use crate::closed_form::flash::GARBAGE_COLLECTION;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::ledger::outcome::per;
@@ -16,6 +17,11 @@ use crate::workload::Job;
 pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse> {
     let prediction = predict(drive, jobs);
     let mut usage = demanded(&prediction, outcome);
+    for part in outcome.parts.iter().filter(|part| !part.busy.is_zero()) {
+        if usage.iter().all(|used| used.resource != part.resource) {
+            usage.push(ResourceUse { resource: String::from(part.resource), share: 0.0 });
+        }
+    }
     for used in &mut usage {
         let measured = measured(&used.resource, &prediction, outcome);
         used.share = measured.unwrap_or(used.share).clamp(0.0, 1.0);
@@ -29,7 +35,8 @@ fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
     let mut usage: Vec<ResourceUse> = Vec::new();
     for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
         let iops = measured.read.iops() + measured.write.iops();
-        for demand in &job.demands {
+        // What garbage collection does is part of the use of dies and channels.
+        for demand in job.demands.iter().filter(|demand| demand.resource != GARBAGE_COLLECTION) {
             let share = iops / demand.bound_iops();
             match usage.iter_mut().find(|used| used.resource == demand.resource) {
                 Some(used) => used.share += share,
@@ -52,7 +59,10 @@ fn measured(resource: &str, prediction: &Prediction, outcome: &Outcome) -> Optio
         }
         "wire to host" => Some(up),
         "wire to device" => Some(down),
-        _ => None,
+        _ => {
+            let part = outcome.parts.iter().find(|part| part.resource == resource)?;
+            Some(per(part.busy.as_ns(), elapsed.as_ns() * f64::from(part.servers)))
+        }
     }
 }
 

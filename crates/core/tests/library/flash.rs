@@ -3,6 +3,7 @@
 
 use crate::common::{close, counter, drive, jobs, reads, run};
 use phaselink_core::closed_form::Certainty;
+use phaselink_core::config::Mapping;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::Stage;
@@ -92,6 +93,32 @@ fn a_steady_drive_writes_less_than_one_that_was_written_once_and_counts_what_it_
         assert!(fresh.iops() > 0.99 * written.iops(), "{name}: {} fresh, {} once", fresh.iops(), written.iops());
         assert!(counter(&steady, "write_amplification_percent") > 140, "{name}");
         assert!(counter(&steady, "erases") > 0, "{name}");
+    }
+}
+
+/// Rates of random writes of 4 KiB in the steady state, with the write buffer full: names of the drives, predicted and
+/// simulated requests per second.
+fn steady_rates() -> Vec<(&'static str, f64, f64)> {
+    let is_mapped = |name: &&str| Drive::shipped(name).is_some_and(|drive| drive.translation.mapping == Mapping::Page);
+    let job = "rw=randwrite bs=4k iodepth=64 numjobs=4 ramp_time=100ms number_ios=10000";
+    let rates = |name| {
+        let drive = drive(name, &["translation.precondition=random"]);
+        let predicted = predict(&drive, &jobs(&drive, job)).jobs.remove(0).loaded().most_iops;
+        (name, predicted, run(&drive, job).iops())
+    };
+    shipped::names().filter(is_mapped).map(rates).collect()
+}
+
+#[test]
+fn steady_random_writes_of_all_shipped_flash_drives_are_predicted_within_a_quarter() {
+    let rates = steady_rates();
+    assert!(FLASH.iter().all(|name| rates.iter().any(|(known, ..)| known == name)));
+    for (name, predicted, simulated) in rates {
+        println!("{name:10} {predicted:10.0} {simulated:10.0} {:6.3}", predicted / simulated);
+        assert!(
+            (0.98..1.25).contains(&(predicted / simulated)),
+            "{name}: {predicted} predicted, {simulated} simulated"
+        );
     }
 }
 

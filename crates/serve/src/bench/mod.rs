@@ -54,6 +54,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
         energy: Energy::default(),
+        parts: Vec::new(),
         memory_j: None,
         stack_stages: Vec::new(),
         counters: vec![("errors", errors)],

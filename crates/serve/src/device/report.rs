@@ -32,6 +32,7 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
         energy: Energy::default(),
+        parts: Vec::new(),
         memory_j: None,
         stack_stages: Vec::new(),
         counters: Vec::new(),

@@ -42,6 +42,16 @@ pub struct Die {
     /// End of all queued operations, if no more reads come, and start of the last of them.
     over_at: Time,
     last_begins_at: Time,
+    work: DieWork,
+}
+
+/// Work that has been handed to a die, in times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DieWork {
+    /// Time for which nothing else can happen on the die: operations in the background, and reads that delay them.
+    pub whole: Span,
+    /// Time for which other reads hold planes, summed over the planes.
+    pub planes: Span,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +98,7 @@ impl Die {
         self.advance(now);
         self.last_begins_at = self.over_at.max(ready_at).max(self.reads_until());
         self.over_at = self.last_begins_at + length;
+        self.work.whole += length;
         self.waiting.push_back(DieOperation { ready_at, length });
         self.advance(now);
         self.over_at
@@ -98,6 +109,15 @@ impl Die {
         self.last_begins_at.max(now)
     }
 
+    /// Returns the work that the die has done by `now`.
+    pub fn work_done(&self, now: Time) -> DieWork {
+        let mut then = self.clone();
+        then.advance(now);
+        let running = then.running.map_or(Span::ZERO, |running| running.until.since(now));
+        let waiting: Span = then.waiting.iter().map(|operation| operation.length).sum();
+        DieWork { whole: self.work.whole.saturating_sub(running + waiting), ..self.work }
+    }
+
     fn hold(&mut self, planes: Planes, from: Time, until: Time) {
         let before = self.reads_until();
         self.read_until[planes.first..=planes.last].iter_mut().for_each(|held| *held = until.max(*held));
@@ -106,8 +126,12 @@ impl Die {
             running.until += delay;
             running.delay_left = running.delay_left.saturating_sub(delay);
             self.over_at += delay;
+            self.work.whole += delay;
         } else if !self.waiting.is_empty() {
             self.over_at += delay;
+            self.work.whole += delay;
+        } else {
+            self.work.planes += until.since(from) * (planes.last - planes.first + 1) as u64;
         }
     }
 
@@ -183,6 +207,19 @@ mod tests {
         let earlier = at(500) - Span::from_ps(1);
         assert_eq!(die.clone().read(earlier, earlier, PLANE_0, US(50), None), at(500));
         assert_eq!(die.read(at(500), at(500), PLANE_0, US(50), None), at(1000));
+    }
+
+    #[test]
+    fn work_done_counts_background_operations_reads_that_delay_them_and_planes_of_other_reads() {
+        let mut die = Die::default();
+        die.read(at(0), at(0), Planes { first: 0, last: 1 }, US(50), None);
+        assert_eq!(die.work_done(at(50)), DieWork { whole: US(0), planes: US(100) });
+        die.enqueue(at(100), at(100), US(500));
+        die.enqueue(at(100), at(100), US(500));
+        die.read(at(200), at(200), PLANE_0, US(50), Some(US(5)));
+        assert_eq!(die.work_done(at(255)).whole, US(155));
+        assert_eq!(die.work_done(at(700)).whole, US(600));
+        assert_eq!(die.work_done(at(2000)).whole, US(1055));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod die;
 pub mod layout;
 pub mod read_ahead;
 mod reads;
+mod uses;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! at random until the steady state.
 
 use super::cohorts::Cohorts;
-use super::stationary::valid_units;
+use super::stationary::{valid_units, write_amplification};
 use super::{TranslationLayer, TranslationShape, WriteStream};
 use crate::media::randomiser::Randomiser;
 use crate::number::{index, narrow};
@@ -10,6 +10,21 @@ use crate::random::{Random, mix};
 
 /// Number of blocks that are not full in the steady state: one of each stream, and an erased one.
 const OPEN_BLOCKS: u32 = 3;
+
+impl TranslationShape {
+    /// Returns the write amplification in the steady state of random writes of `request_units` at a time, to a region of
+    /// `region_units`. Units outside of the region fill whole blocks by then, so that all spare blocks serve the region.
+    /// This is the least: policies that do not choose the emptiest block collect some of these blocks, too.
+    pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
+        let (block, region) = (f64::from(self.block_units), region_units.min(self.units) as f64);
+        let outside = (self.units as f64 - region) / block;
+        // The open blocks together hold the units of one block.
+        let sealed = f64::from(self.blocks - OPEN_BLOCKS) - outside;
+        let spare = sealed * block / (region - block) - 1.0;
+        let requests = (self.block_units / request_units.max(1)).max(1);
+        if region > block { write_amplification(self.victim_policy, requests, spare) } else { 1.0 }
+    }
+}
 
 impl TranslationLayer {
     /// Creates a drive on which every unit has been written once, in the order of addresses.

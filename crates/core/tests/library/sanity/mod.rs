@@ -1,4 +1,5 @@
-//! What must hold for any drive, link, memory, host and job, tried on thousands of them.
+//! What must hold for any drive, link, memory, host and job, tried on thousands of them. Flash drives have cases of their own
+//! (steady.rs).
 //!
 //! `make sanity` checks all; `cargo test` a sample. The laws are in laws.rs, what they are tried on in cases.rs, parts that
 //! can be faster in parts.rs. exceptions.toml lists what breaks a law for a physical reason, and by how much at most.
@@ -10,6 +11,7 @@ mod lab;
 mod laws;
 mod parts;
 mod planted;
+mod steady;
 
 use cases::Case;
 use exceptions::{Exceptions, Judgement};
