@@ -10,6 +10,7 @@
 //! nothing by that, as it reads a reply before it sends its next request.
 
 use std::io;
+use std::mem;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -36,6 +37,12 @@ const NO_SPINNING: Duration = Duration::from_millis(20);
 /// be reading some replies while others are made.
 const REPLY_BYTES_MAX: usize = 256 << 10;
 const REPLIES_MAX: usize = 8;
+/// Number of looks at a socket of which one reads it, and the others ask for the number of bytes that have come.
+const LOOKS_PER_READ: u32 = 64;
+/// Number of looks after which a spinning thread yields its processor.
+const LOOKS_PER_YIELD: u32 = 4;
+/// Number of bytes that are read although a request needs more, so that they are copied while the client sends the rest.
+const PIECE_BYTES: usize = 8 << 10;
 
 /// Serves with timing off until the device is told to stop.
 ///
@@ -53,7 +60,8 @@ pub(super) fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io:
             let _ = builder.spawn_scoped(scope, || {
                 let flusher = Flusher::in_place(&device.store);
                 let life = Lifecycle::new(device, Model::None, flusher, Delivery::AtInstant).measuring_all();
-                ConnectionThread { connection, may_spin_at: Instant::now() }.run(life, &has_room_to_spin)
+                ConnectionThread { connection, may_spin_at: Instant::now(), has_replied: false }
+                    .run(life, &has_room_to_spin)
             });
         })
     })
@@ -64,6 +72,8 @@ struct ConnectionThread<'a> {
     connection: NbdConnection<'a>,
     /// Instant from which the thread may spin for requests instead of sleeping.
     may_spin_at: Instant,
+    /// True if replies have been sent since the client was last given time to read them.
+    has_replied: bool,
 }
 
 impl Resume<ConnectionRequest> for ConnectionThread<'_> {
@@ -99,23 +109,35 @@ impl ConnectionThread<'_> {
     ) -> io::Result<bool> {
         let since = Instant::now();
         let may_spin = |thread: &Self| has_room_to_spin() && since >= thread.may_spin_at && since.elapsed() < SPIN_TIME;
-        self.let_client_read(may_spin);
+        if mem::take(&mut self.has_replied) {
+            self.let_client_read(may_spin);
+        }
+        // The rest of a request is on its way.
+        let mut looks = u32::from(!self.connection.session.input.is_empty());
         loop {
             if life.is_waiting() {
                 return self.receive_while_waiting(life);
             }
-            let session = &mut self.connection.session;
-            if let Some(bytes) = self.connection.stream.read(session.room()?)? {
+            let NbdConnection { session, stream, .. } = &mut self.connection;
+            // The first look may be the last, and the end of a connection shows in a read alone.
+            let is_read_due = looks.is_multiple_of(LOOKS_PER_READ);
+            if (is_read_due || stream.input_bytes() >= session.missing_bytes().min(PIECE_BYTES))
+                && let Some(bytes) = stream.read(session.room()?)?
+            {
                 session.input.filled(bytes);
                 return Ok(bytes > 0);
             }
             if life.device.stop.is_requested() {
                 return Ok(false);
             }
+            looks += 1;
             if may_spin(self) {
-                self.yield_processor();
+                if looks.is_multiple_of(LOOKS_PER_YIELD) {
+                    self.yield_processor();
+                }
                 continue;
             }
+            looks = 0;
             life.counter.show();
             if !self.wait_for(PollFlags::IN, life.device)? {
                 return Ok(false);
@@ -185,6 +207,7 @@ impl ConnectionThread<'_> {
 
     /// Sends all replies, however long the client takes to read them.
     fn send(&mut self, life: &Lifecycle<'_, ConnectionRequest>) -> io::Result<()> {
+        self.has_replied |= !self.connection.session.output.is_empty();
         while !self.connection.send(life.device)? {
             if life.device.stop.is_requested() {
                 return Err(io::ErrorKind::Interrupted.into());

@@ -113,8 +113,13 @@ impl Session {
     /// # Errors
     /// If there is no memory for that.
     pub fn room(&mut self) -> io::Result<&mut [u8]> {
-        let missing = self.needs.saturating_sub(self.input.data().len());
-        self.input.room(missing.max(1))
+        let missing = self.missing_bytes();
+        self.input.room(missing)
+    }
+
+    /// Returns the number of bytes that have to come before there is anything to do; at least one.
+    pub fn missing_bytes(&self) -> usize {
+        self.needs.saturating_sub(self.input.data().len()).max(1)
     }
 
     /// Returns the next whole and acceptable request. Requests that are not acceptable are answered here, and counted.

@@ -170,6 +170,13 @@ impl Stream {
 }
 
 impl Stream {
+    /// Returns the number of bytes that have come and not been read: zero also at the end of the connection. Unlike a read, the
+    /// question takes no lock that the sender of these bytes needs.
+    pub fn input_bytes(&self) -> usize {
+        // A system that cannot say leaves it to the next read.
+        rustix::io::ioctl_fionread(self.as_fd()).map_or(usize::MAX, |bytes| bytes as usize)
+    }
+
     /// Returns how much memory the system holds for bytes that have been sent and not read. Of TCP it is not known: what the
     /// other end's system has, its program need not have read.
     pub fn unread_bytes(&self) -> usize {
@@ -214,5 +221,16 @@ mod tests {
         assert_eq!(ours.unread_bytes(), unread);
         theirs.read_exact(&mut [0; 1]).unwrap();
         assert_eq!(ours.unread_bytes(), 0);
+    }
+
+    #[test]
+    fn bytes_that_have_come_are_counted_until_they_are_read() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let ours = Stream::Unix(ours);
+        assert_eq!(ours.input_bytes(), 0);
+        theirs.write_all(&[7; 30]).unwrap();
+        assert_eq!(ours.input_bytes(), 30);
+        ours.read(&mut [0; 10]).unwrap();
+        assert_eq!(ours.input_bytes(), 20);
     }
 }
