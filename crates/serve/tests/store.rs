@@ -85,8 +85,12 @@ fn what_was_written_is_there_when_the_store_is_opened_again() {
 fn a_file_that_is_no_store_is_refused() {
     let path = path("other");
     fs::write(&path, "a letter").unwrap();
-    let expected = "FILE: this is no store of phaselink; allowed: a store, or a path where there is no file yet";
+    let expected = "FILE: this is no store of phaselink, and has 8 bytes; \
+                    allowed: a store, of 3145728 bytes, or a path where there is no file yet";
     assert_eq!(refusal(&path, GEOMETRY), expected);
+    // A file of the right size that holds something else is no store either.
+    fs::write(&path, vec![1; 3 << 20]).unwrap();
+    assert!(refusal(&path, GEOMETRY).contains("no store of phaselink, and has 3145728 bytes"));
 }
 
 #[test]
@@ -96,9 +100,14 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
     let larger = Geometry { capacity_bytes: 2 << 20, ..GEOMETRY };
     let expected = "FILE: the store holds 1048576 bytes in blocks of 512; allowed: 2097152 bytes in blocks of 512";
     assert_eq!(refusal(&path, larger), expected);
-    OpenOptions::new().write(true).open(&path).unwrap().set_len(DATA_START + 5).unwrap();
-    let expected = "FILE: the file has 2097157 bytes: something is missing, or too much; allowed: 3145728 bytes";
-    assert_eq!(refusal(&path, GEOMETRY), expected);
+    for length in [DATA_START + 5, 4096, 4 << 20] {
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+        let expected = format!(
+            "FILE: the store has {length} bytes: something is missing, or too much; \
+             allowed: 3145728 bytes; restore a copy of the file, or remove it to begin with zeros"
+        );
+        assert_eq!(refusal(&path, GEOMETRY), expected);
+    }
     damage(&path, 100);
     let expected = "FILE: the header is damaged: its checksum is wrong; allowed: the store as it was written";
     assert_eq!(refusal(&path, GEOMETRY), expected);
@@ -109,11 +118,12 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
 #[test]
 fn a_store_whose_making_was_cut_short_is_made_whole() {
     let path = path("half");
-    drop(Store::open(&path, GEOMETRY).unwrap());
-    for length in [0, 4096] {
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+    for length in [0, DATA_START + GEOMETRY.capacity_bytes] {
+        File::create(&path).unwrap().set_len(length).unwrap();
         let store = Store::open(&path, GEOMETRY).unwrap();
         assert_eq!(read(&store, (1 << 20) - 1, 1), [0]);
+        drop(store);
+        Store::open(&path, GEOMETRY).unwrap();
     }
 }
 
@@ -158,16 +168,6 @@ fn a_store_of_the_first_version_is_served_as_it_is() {
     assert!(found[..24] == head && found[4092..4096] == checksum && found[64 << 10..][..100] == [0x5a; 100]);
     assert!(found[(8 << 20) + 4096..][..512] == [9; 512] && found.last() == Some(&8));
     assert!(found[2 << 20..8 << 20].iter().all(|byte| *byte == 0), "nothing where the second version has its data");
-}
-
-#[test]
-fn a_store_of_the_first_version_whose_making_was_cut_short_is_made_whole_as_such() {
-    let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
-    let path = path("first-half");
-    let (head, checksum) = FIRST_VERSION;
-    fs::write(&path, [&head[..], &[0; 4092 - 24], &checksum].concat()).unwrap();
-    drop(Store::open(&path, geometry).unwrap());
-    assert_eq!(fs::metadata(&path).unwrap().len(), (8 << 20) + geometry.capacity_bytes);
 }
 
 #[test]

@@ -8,12 +8,14 @@
 //! Files of version 1, whose room for wear-levelling state nobody uses, are served as they are: moving the bytes of a
 //! large drive would take longer than anybody waits, and the room is a hole of the file.
 //!
-//! A file is made in three steps, each of which leaves one that opens: empty, a header alone, full length. So a server
-//! that is killed on the way leaves no wreck.
+//! A file is made in three steps, each of which leaves one that opens: empty, one hole of full length, the header in it.
+//! So a server that is killed on the way leaves no wreck, and a file of any other length has lost bytes and is refused.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::SeekFrom;
 
 use super::StoreRefusal;
 
@@ -68,12 +70,6 @@ impl Geometry {
 
     fn decode(page: &[u8; HEADER_BYTES]) -> Result<(Geometry, Version), StoreRefusal> {
         let word = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-        if page[..8] != MAGIC {
-            return Err(StoreRefusal::new(
-                "this is no store of phaselink",
-                "a store, or a path where there is no file yet",
-            ));
-        }
         let Some(version) = VERSIONS.into_iter().find(|version| version.number == word(8)) else {
             let allowed = VERSIONS.map(|version| version.number.to_string()).join(" or ");
             return Err(StoreRefusal::new(format!("the store has version {}", word(8)), format!("version {allowed}")));
@@ -93,32 +89,45 @@ impl Geometry {
 /// byte.
 pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, StoreRefusal> {
     let length = file.metadata()?.len();
-    if length == 0 {
-        let [.., newest] = VERSIONS;
-        file.write_all_at(&geometry.encode(newest), 0)?;
-        return complete(file, geometry, newest);
+    let [.., newest] = VERSIONS;
+    let expected = newest.file_bytes(geometry);
+    if length == 0 || length == expected && is_hole(file)? {
+        return create(file, geometry, newest);
     }
     let mut page = [0; HEADER_BYTES];
     match file.read_exact_at(&mut page, 0) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => page.fill(0),
         other => other?,
     }
+    if page[..8] != MAGIC {
+        let found = format!("this is no store of phaselink, and has {length} bytes");
+        let allowed = format!("a store, of {expected} bytes, or a path where there is no file yet");
+        return Err(StoreRefusal::new(found, allowed));
+    }
     let (found, version) = Geometry::decode(&page)?;
     if found != geometry {
         return Err(StoreRefusal::new(format!("the store holds {}", words(found)), words(geometry)));
     }
-    match length {
-        _ if length == version.file_bytes(geometry) => Ok(version.data_start),
-        _ if length == HEADER_BYTES as u64 => complete(file, geometry, version),
-        _ => {
-            let found = format!("the file has {length} bytes: something is missing, or too much");
-            Err(StoreRefusal::new(found, format!("{} bytes", version.file_bytes(geometry))))
-        }
+    let expected = version.file_bytes(geometry);
+    if length != expected {
+        let found = format!("the store has {length} bytes: something is missing, or too much");
+        let allowed = format!("{expected} bytes; restore a copy of the file, or remove it to begin with zeros");
+        return Err(StoreRefusal::new(found, allowed));
+    }
+    Ok(version.data_start)
+}
+
+/// Returns true if no byte of the file has ever been written.
+fn is_hole(file: &File) -> io::Result<bool> {
+    match rustix::fs::seek(file, SeekFrom::Data(0)) {
+        Err(rustix::io::Errno::NXIO) => Ok(true),
+        other => Ok(other.map(|_| false)?),
     }
 }
 
-fn complete(file: &File, geometry: Geometry, version: Version) -> Result<u64, StoreRefusal> {
+fn create(file: &File, geometry: Geometry, version: Version) -> Result<u64, StoreRefusal> {
     file.set_len(version.file_bytes(geometry))?;
+    file.write_all_at(&geometry.encode(version), 0)?;
     file.sync_all()?;
     Ok(version.data_start)
 }
