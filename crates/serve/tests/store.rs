@@ -1,7 +1,7 @@
 //! The store: what it keeps, and what it refuses.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -125,6 +125,17 @@ fn a_store_whose_making_was_cut_short_is_made_whole() {
         drop(store);
         Store::open(&path, GEOMETRY).unwrap();
     }
+}
+
+#[test]
+fn a_new_store_is_its_owners_alone_and_a_file_that_is_there_keeps_its_permissions() {
+    let path = path("mode");
+    let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+    drop(Store::open(&path, GEOMETRY).unwrap());
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    drop(Store::open(&path, GEOMETRY).unwrap());
+    assert_eq!(mode(), 0o640);
 }
 
 #[test]

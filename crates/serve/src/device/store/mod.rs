@@ -18,7 +18,7 @@ mod holes;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -396,7 +396,8 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     // SAFETY: no handler is installed, so that none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let is_new = !path.exists();
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    // What a drive holds is its owner's alone, whatever the umask allows for other files.
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     lock(&file)?;
     let was_empty = file.metadata()?.len() == 0;
     let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(file, geometry));
