@@ -3,9 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::device::store::{Geometry, Store, StoreAccess};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
@@ -136,6 +136,73 @@ fn a_new_store_is_its_owners_alone_and_a_file_that_is_there_keeps_its_permission
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     drop(Store::open(&path, GEOMETRY).unwrap());
     assert_eq!(mode(), 0o640);
+}
+
+/// A store with written blocks from 0 to 64 KiB and at 512 KiB, and the file behind it, which has been cut off.
+fn cut_off(test: &str, length: u64) -> (Store, File) {
+    let path = path(test);
+    let store = Store::open(&path, GEOMETRY).unwrap();
+    store.write(0, &[1; 64 << 10]).unwrap();
+    store.write(512 << 10, &[2; 4096]).unwrap();
+    store.flush().unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(length).unwrap();
+    (store, file)
+}
+
+fn all_requests_fail(store: &Store, file: &File) {
+    let length = file.metadata().unwrap().len();
+    assert!(store.read(512 << 10, &mut [0; 4096]).is_err(), "a written block that is gone");
+    assert!(store.read(0, &mut [0; 4096]).is_err(), "a written block");
+    assert!(store.read(900 << 10, &mut [0; 4096]).is_err(), "a block that was never written");
+    assert!(store.write(0, &[3; 4096]).is_err() && store.write(900 << 10, &[3; 4096]).is_err());
+    assert!(store.lend(0, 4096, StoreAccess::Read, |_| ()).is_none());
+    assert!(store.lend(0, 4096, StoreAccess::Write, |_| ()).is_none());
+    assert!(store.zero(0, 64 << 10, false).is_err() && store.zero(0, 4096, true).is_err());
+    assert!(store.flush().is_err() && store.flush_range(0, 4096).is_err());
+    assert_eq!(file.metadata().unwrap().len(), length, "no request makes the file longer again");
+}
+
+#[test]
+fn requests_to_a_file_that_was_cut_off_fail_whatever_finds_it_first_and_the_process_lives() {
+    let first: [(&str, fn(&Store) -> bool); 7] = [
+        ("read", |store| store.read(512 << 10, &mut [0; 4096]).is_err()),
+        ("write", |store| store.write(0, &[3; 4096]).is_err()),
+        ("hole", |store| store.read(900 << 10, &mut [0; 4096]).is_err()),
+        ("new", |store| store.write(900 << 10, &[3; 4096]).is_err()),
+        ("lent", |store| {
+            let sum = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Relaxed)).sum::<u64>();
+            store.lend(512 << 10, 4096, StoreAccess::Read, sum).is_none()
+        }),
+        ("zero", |store| store.zero(0, 64 << 10, false).is_err()),
+        ("flush", |store| store.flush().is_err()),
+    ];
+    let other = Store::open(&path("cut-other"), GEOMETRY).unwrap();
+    other.write(0, &[7; 4096]).unwrap();
+    for (name, fails) in first {
+        let (store, file) = cut_off(&format!("cut-{name}"), 4096);
+        assert!(fails(&store), "{name}");
+        all_requests_fail(&store, &file);
+    }
+    assert_eq!(read(&other, 0, 4096), [7; 4096]);
+}
+
+#[test]
+fn threads_that_copy_while_a_file_is_cut_off_get_errors_and_no_zeros() {
+    let (store, file) = cut_off("cut-threads", DATA_START + GEOMETRY.capacity_bytes);
+    let reader = || {
+        let mut into = [0; 64 << 10];
+        while store.read(0, &mut into).is_ok() {
+            assert!(into.iter().all(|byte| *byte == 1), "a page that is gone reads as zeros");
+        }
+    };
+    std::thread::scope(|scope| {
+        let readers = [scope.spawn(reader), scope.spawn(reader)];
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        file.set_len(DATA_START + (32 << 10)).unwrap();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    all_requests_fail(&store, &file);
 }
 
 #[test]

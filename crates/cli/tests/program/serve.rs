@@ -9,6 +9,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::nbd::ask;
 use crate::common::{Ran, directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
@@ -309,7 +310,39 @@ fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
     assert_eq!(server.terminate().code, Some(0));
 }
 
+#[test]
+fn a_store_that_is_cut_off_while_it_is_served_fails_requests_and_the_server_lives() {
+    for timing in ["on", "off"] {
+        let here = directory(&format!("cut-{timing}"));
+        let arguments = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes", "--timing", timing];
+        let mut server = Running::start(&here, &arguments);
+        server.told("serving ");
+        let uri = Uri::parse(&format!("nbd+unix:///?socket={}", here.join("a.sock").display())).unwrap();
+        let mut client = Client::connect(&uri).unwrap();
+        let write = Request { flags: 0, command: command::WRITE, cookie: 2, offset: 0, length: 4096 };
+        assert_eq!(ask(&mut client, &write, &[7; 4096], Duration::from_secs(10)).1, 0);
+        std::fs::File::options().write(true).open(here.join("bytes")).unwrap().set_len(4096).unwrap();
+        assert_eq!(read_once(&mut client, 0), 5, "NBD_EIO");
+        let told = server.told("error: bytes: another program has changed its length from 18874368 to 4096 bytes: ");
+        assert!(told.starts_with("all requests fail from now on"), "{told}");
+        let mut other = Client::connect(&uri).unwrap();
+        assert_eq!([&mut client, &mut other].map(|client| read_once(client, 1 << 20)), [5, 5]);
+        let ran = server.finish_by_term();
+        assert_eq!((ran.code, ran.stderr.contains("Input/output error")), (Some(2), true), "{}", ran.stderr);
+        let again = Running::start(&here, &arguments).finish();
+        let told = "error: bytes: the store has 4096 bytes: something is missing, or too much; allowed: 18874368 bytes; \
+                    restore a copy of the file, or remove it to begin with zeros\n";
+        assert_eq!((again.code, again.stderr.as_str()), (Some(2), told));
+    }
+}
+
 impl Running {
+    fn finish_by_term(self) -> Ran {
+        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        self.finish()
+    }
+
     fn finish(mut self) -> Ran {
         let mut errors = String::new();
         self.errors.read_to_string(&mut errors).unwrap();

@@ -6,6 +6,7 @@
 //! - a write that has been [flushed](Store::flush) survives the end of the machine too;
 //! - a full disk is an error of the write that found it, and harms nothing that was written before;
 //! - a file that is not what was asked for is refused, with the reason, and left as it is;
+//! - a file that another program makes shorter fails all requests from the first one that notices, and never reads as zeros;
 //! - no two stores share a file.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
@@ -13,14 +14,15 @@
 
 mod allocation;
 pub(crate) mod copy;
+mod file;
 mod header;
 mod holes;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
@@ -29,8 +31,7 @@ use phaselink_core::problem::Problem;
 use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
-use allocation::Allocation;
-use holes::Holes;
+use file::FileBacking;
 
 pub use header::{Geometry, MAGIC};
 
@@ -38,9 +39,10 @@ pub use header::{Geometry, MAGIC};
 #[derive(Debug)]
 pub struct Store {
     geometry: Geometry,
+    /// Goes before the mapping, which a guard in it protects.
+    backing: Backing,
     /// Mapping of the bytes.
     map: MmapRaw,
-    backing: Backing,
 }
 
 /// Memory or file behind the mapping.
@@ -48,20 +50,6 @@ pub struct Store {
 enum Backing {
     Memory,
     File(Box<FileBacking>),
-}
-
-#[derive(Debug)]
-struct FileBacking {
-    file: File,
-    /// Offset of the device in the file.
-    data_start: u64,
-    allocation: Allocation,
-    /// Lock that is held for writing while space is given back, so that no thread finds a page of the mapping gone: with the
-    /// disk full, that would end the process.
-    holes: Holes,
-    /// True once the disk has refused written bytes: the kernel reports that only once, and forgets the bytes, so that no later
-    /// flush may claim to have saved them.
-    lost: AtomicBool,
 }
 
 /// Purpose for which words of a store are lent.
@@ -87,7 +75,7 @@ impl Store {
             // Without large pages, finding a page takes about as long as its bytes do; and that is all.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Store { geometry, map: map.into(), backing: Backing::Memory })
+        Ok(Store { geometry, backing: Backing::Memory, map: map.into() })
     }
 
     /// Opens the store in the file at `path`, which is made if it is missing or empty.
@@ -124,9 +112,10 @@ impl Store {
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, into.len() as u64) {
-                    return backing.file.read_exact_at(into, backing.data_start + offset);
+                    return backing.read_hole(offset, into);
                 }
                 self.copy_out(offset, into);
+                backing.check()?;
             }
         }
         Ok(())
@@ -166,7 +155,9 @@ impl Store {
             StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
             StoreAccess::Write => backing.allocation.can_overwrite(offset, bytes.into()),
         };
-        is_there.then(|| copy(self.slice(offset, bytes as usize)))
+        let copied = is_there.then(|| copy(self.slice(offset, bytes as usize)));
+        // The caller's next way finds the same, as an error.
+        copied.filter(|_| backing.check().is_ok())
     }
 
     /// Returns words of the mapping.
@@ -210,11 +201,10 @@ impl Store {
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.can_overwrite(offset, from.len() as u64) {
-                    backing.file.write_all_at(from, backing.data_start + offset)?;
-                    backing.allocation.note(offset, from.len() as u64);
-                    return Ok(());
+                    return backing.write_new(offset, from);
                 }
                 self.copy_in(offset, from);
+                backing.check()?;
             }
         }
         Ok(())
@@ -240,7 +230,7 @@ impl Store {
     /// If it does not; from then on this fails for good, as nobody knows what is missing.
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.committed(backing.file.sync_data())
+        backing.commit(|| backing.file.sync_data())
     }
 
     /// Flushes the bytes of one range to the disk.
@@ -250,7 +240,7 @@ impl Store {
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.committed(self.map.flush_range(offset as usize, bytes as usize))
+        backing.commit(|| self.map.flush_range(offset as usize, bytes as usize))
     }
 
     fn check(&self, offset: u64, bytes: u64) {
@@ -291,6 +281,7 @@ impl Store {
         if bytes == 0 {
             return Ok(());
         }
+        backing.check_length()?;
         let punched = {
             let _guard = backing.holes.punching();
             backing.allocation.forget(offset, bytes);
@@ -355,19 +346,6 @@ fn prefetch(_byte: *const u8) {}
 /// Page of memory, and the unit in which space of a file is accounted for.
 const PAGE_BYTES: u64 = 4096;
 
-impl FileBacking {
-    /// Returns the result of a flush: a failure for good, once one has failed.
-    fn committed(&self, flushed: io::Result<()>) -> io::Result<()> {
-        if flushed.is_err() {
-            self.lost.store(true, Ordering::Relaxed);
-        }
-        match self.lost.load(Ordering::Relaxed) {
-            true => flushed.and(Err(io::Error::other("an earlier write did not reach the disk"))),
-            false => flushed,
-        }
-    }
-}
-
 /// Reason why a file is not the store that was asked for: what was found, and what is allowed.
 #[derive(Debug)]
 struct StoreRefusal {
@@ -400,7 +378,7 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     lock(&file)?;
     let was_empty = file.metadata()?.len() == 0;
-    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(file, geometry));
+    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(path, file, geometry));
     if opened.is_err() && was_empty {
         // What is half made would be in the way of the next attempt. Where that cannot be helped, it can be completed.
         let _ = if is_new { std::fs::remove_file(path) } else { file.set_len(0) };
@@ -408,18 +386,12 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     opened
 }
 
-fn open_locked(file: File, geometry: Geometry) -> Result<Store, StoreRefusal> {
+fn open_locked(path: &Path, file: File, geometry: Geometry) -> Result<Store, StoreRefusal> {
     let data_start = header::check_or_create(&file, geometry)?;
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
-    let backing = FileBacking {
-        allocation: Allocation::of(&file, data_start, geometry.capacity_bytes)?,
-        holes: Holes::default(),
-        data_start,
-        lost: AtomicBool::new(false),
-        file,
-    };
-    Ok(Store { geometry, map, backing: Backing::File(Box::new(backing)) })
+    let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, &map)?;
+    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map })
 }
 
 /// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is

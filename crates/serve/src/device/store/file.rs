@@ -1,0 +1,135 @@
+//! The file behind a store: its space on the disk, and what becomes of requests once bytes of it are gone.
+//!
+//! Another program may make the file shorter while it is served. Three looks find that, and none of them costs a request
+//! through the mapping a system call: the signal of an access beyond the file's end ([`Guard`]), the end that a system call
+//! finds while it reads a hole, and the length, which is compared before the file is written by a system call, before space is
+//! given back, and at each flush. From then on every request fails: nobody knows what else has been changed.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::MmapRaw;
+
+use super::allocation::Allocation;
+use super::holes::Holes;
+use crate::device::guard::Guard;
+
+/// File of a store.
+#[derive(Debug)]
+pub(super) struct FileBacking {
+    /// Guard of the mapping.
+    guard: Guard,
+    pub(super) file: File,
+    path: PathBuf,
+    /// Offset of the device in the file.
+    pub(super) data_start: u64,
+    /// Length of the file.
+    bytes: u64,
+    pub(super) allocation: Allocation,
+    /// Lock that is held for writing while space is given back, so that no thread finds a page of the mapping gone.
+    pub(super) holes: Holes,
+    /// True once the disk has refused written bytes: the kernel reports that only once, and forgets the bytes, so that no later
+    /// flush may claim to have saved them.
+    is_unsaved: AtomicBool,
+    told: Once,
+}
+
+impl FileBacking {
+    /// Makes the state of a file whose device begins at `data_start` and is mapped whole by `map`.
+    pub(super) fn new(
+        path: &Path,
+        file: File,
+        data_start: u64,
+        capacity_bytes: u64,
+        map: &MmapRaw,
+    ) -> io::Result<FileBacking> {
+        Ok(FileBacking {
+            guard: Guard::new(map.as_ptr() as usize, map.len())?,
+            allocation: Allocation::of(&file, data_start, capacity_bytes)?,
+            holes: Holes::default(),
+            path: path.into(),
+            data_start,
+            bytes: data_start + capacity_bytes,
+            is_unsaved: AtomicBool::new(false),
+            told: Once::new(),
+            file,
+        })
+    }
+
+    /// Reads bytes that have no space on the disk.
+    ///
+    /// # Errors
+    /// If the disk does not give them, or the file has become shorter.
+    pub(super) fn read_hole(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        match self.file.read_exact_at(into, self.data_start + offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.lose()),
+            other => other.and_then(|()| self.check()),
+        }
+    }
+
+    /// Writes bytes that may have no space on the disk yet.
+    ///
+    /// # Errors
+    /// If the disk is full, or the file has become shorter: the write would make it longer again, with holes for what is lost.
+    pub(super) fn write_new(&self, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.check_length()?;
+        self.file.write_all_at(from, self.data_start + offset)?;
+        self.allocation.note(offset, from.len() as u64);
+        Ok(())
+    }
+
+    /// Flushes by `flush`. After a failure, every later flush fails.
+    ///
+    /// # Errors
+    /// If this flush fails, or an earlier one has, or the file has become shorter.
+    pub(super) fn commit(&self, flush: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let flushed = self.check_length().and_then(|()| flush());
+        if flushed.is_err() {
+            self.is_unsaved.store(true, Ordering::Relaxed);
+        }
+        match self.is_unsaved.load(Ordering::Relaxed) {
+            true => flushed.and(Err(io::Error::other("an earlier write did not reach the disk"))),
+            false => flushed,
+        }
+    }
+
+    /// Checks that the mapping was whole at all copies so far.
+    ///
+    /// # Errors
+    /// If a copy has found a page gone: what it has copied is worth nothing.
+    #[inline]
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.guard.is_lost() { Err(self.lose()) } else { Ok(()) }
+    }
+
+    /// Checks that the mapping was whole so far, and that the file has its length.
+    ///
+    /// # Errors
+    /// If that is not so.
+    pub(super) fn check_length(&self) -> io::Result<()> {
+        self.check()?;
+        if self.file.metadata()?.len() == self.bytes { Ok(()) } else { Err(self.lose()) }
+    }
+
+    /// Fails all requests from now on, and says so once on standard error. Returns the error of a request.
+    #[cold]
+    fn lose(&self) -> io::Error {
+        self.guard.lose();
+        self.told.call_once(|| {
+            let reason = match self.file.metadata() {
+                Ok(metadata) if metadata.len() != self.bytes => {
+                    format!("another program has changed its length from {} to {} bytes", self.bytes, metadata.len())
+                }
+                _ => String::from("the disk does not give its bytes"),
+            };
+            let advice = "all requests fail from now on; stop the server, and serve a whole copy of the file";
+            // If standard error is closed, clients are told by their errors alone.
+            let _ = writeln!(io::stderr(), "error: {}: {reason}: {advice}", self.path.display());
+        });
+        io::Error::from_raw_os_error(libc::EIO)
+    }
+}
