@@ -6,10 +6,8 @@ use std::process::ExitCode;
 
 use phaselink_core::problem::{Problem, Problems};
 
+use crate::interrupt::INTERRUPTED;
 use crate::output;
-
-/// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Largest number of problems that are printed; a thousand are hardly mistakes, but another kind of file.
 const LINES_MAX: usize = 1000;

@@ -4,13 +4,16 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ending::INTERRUPTED;
+/// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// True once a signal has asked the command to stop.
+static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Calls `stop` at the first signal. A second one ends the process at once.
 pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
-    let asked = AtomicBool::new(false);
     let handler = move || {
-        if asked.swap(true, Ordering::Relaxed) {
+        if ASKED.swap(true, Ordering::Relaxed) {
             process::exit(INTERRUPTED.into());
         }
         stop();
@@ -25,4 +28,11 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     let flag = Arc::clone(&stopped);
     on_first(move || flag.store(true, Ordering::Relaxed));
     stopped
+}
+
+/// Ends the process if a signal has asked for that: called in waits of a command that has no result yet.
+pub(crate) fn exit_if_asked() {
+    if ASKED.load(Ordering::Relaxed) {
+        process::exit(INTERRUPTED.into());
+    }
 }

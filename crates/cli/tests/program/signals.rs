@@ -1,7 +1,7 @@
 //! Ctrl-C, and readers that go away.
 #![cfg(unix)]
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -78,6 +78,34 @@ fn ctrl_c_of_reproductions_prints_the_papers_that_are_finished() {
     let ran = stopped_after(Duration::from_secs(3), "reproduce --summary");
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
     assert!(ran.stderr.starts_with("stopped: ") && ran.stderr.contains(" of 6 papers are finished"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_signal_ends_a_command_whose_output_is_a_pipe_without_a_reader() {
+    let here = directory("no-reader");
+    assert!(Command::new("mkfifo").arg(here.join("pipe")).status().unwrap().success());
+    for (flags, signal) in [("--json=pipe", "-TERM"), ("--perfetto=pipe", "-TERM"), ("--json=pipe", "-INT")] {
+        let mut command = program();
+        command.current_dir(&here).args(["run", "nvme", "--number-ios", "10", flags]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut note = String::new();
+        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut note).unwrap();
+        assert_eq!(note, "note: pipe is a pipe without a reader: waiting for one\n");
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        let asked = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if asked.elapsed() > Duration::from_secs(5) {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("{flags}: {signal} does not end the wait for a reader");
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert_eq!(status.code(), Some(130), "{flags} {signal}");
+    }
 }
 
 #[test]
