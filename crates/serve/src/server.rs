@@ -63,7 +63,8 @@ impl Server {
     pub fn run(&self) -> io::Result<Summary> {
         let exchanges = self.exchanges()?;
         let started = Instant::now();
-        let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads)?;
+        let spare: usize = self.fronts.iter().map(|front| front.spare_threads()).sum();
+        let exchange = Exchange::new(self.wait, self.fronts.len() * self.device_threads + spare)?;
         // Front-ends whose host is modelled have one host, and so one engine.
         let mut engine = self.engine(&exchange)?;
         let modelled = thread::scope(|scope| {

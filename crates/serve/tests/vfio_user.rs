@@ -290,6 +290,97 @@ fn controllers_on_several_device_threads_have_the_same_bytes() {
     }
 }
 
+/// Serves two controllers on one device thread.
+fn serve_two(test: &str, timing: bool) -> ([PathBuf; 2], Background) {
+    let alone = alone();
+    let device = device(drive(), Store::in_memory(GEOMETRY).unwrap());
+    let paths = [0, 1].map(|number| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.vfio")));
+    let bind = |(number, path): (usize, &PathBuf)| ControllerSocket::bind(path, &device.drive, GEOMETRY, number);
+    let served = paths.iter().enumerate().map(bind).collect::<Result<_, _>>().unwrap();
+    let server = Server {
+        device,
+        timing,
+        wait: Wait::Adaptive,
+        seed: 1,
+        fronts: vec![Box::new(VfioUser(served))],
+        metrics: None,
+        control: None,
+        device_threads: 1,
+    };
+    (paths, Background::start(server, alone))
+}
+
+/// Attaches with an admin queue in memory that the server has to ask for, rings, and answers nothing until the server hangs up.
+fn withhold(path: &Path) {
+    let client = Client::connect(path);
+    client.agree("");
+    client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
+    client.set_register(0x24, 63 | 63 << 16);
+    for (register, page) in [(0x28, 1), (0x30, 2)] {
+        client.set_register(register, (ISLAND + page * PAGE) as u32);
+        client.set_register(register + 4, 0);
+    }
+    client.set_register(0x14, 1 | 6 << 16 | 4 << 20);
+    while client.register(0x1c) & 1 == 0 {}
+    client.region_post(0, 0x1000, &1_u32.to_le_bytes());
+    let mut byte = [0];
+    while client.receive(&mut byte, &mut Vec::new()).is_ok() {}
+}
+
+#[test]
+fn clients_that_withhold_their_memory_again_and_again_delay_a_neighbour_only_once() {
+    const LASTS: Duration = Duration::from_secs(4);
+    for timing in [false, true] {
+        let (paths, server) = serve_two("withhold", timing);
+        let mut driver = Driver::start(attach(&paths[0]), RAM, Rings::Messages);
+        driver.bring_up(0);
+        let started = Instant::now();
+        let delayed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while started.elapsed() < LASTS {
+                    withhold(&paths[1])
+                }
+            });
+            let mut delayed = Duration::ZERO;
+            while started.elapsed() < LASTS {
+                let asked = Instant::now();
+                driver.read(0, 512);
+                delayed += Some(asked.elapsed()).filter(|time| *time > Duration::from_millis(100)).unwrap_or_default();
+            }
+            delayed
+        });
+        assert!(delayed < Duration::from_millis(1500), "a neighbour has waited {delayed:?} of {LASTS:?}");
+        drop(server.finish());
+    }
+}
+
+#[test]
+fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
+    for timing in [false, true] {
+        let (paths, server) = serve_two("aside", timing);
+        let mut neighbour = Driver::start(attach(&paths[0]), RAM, Rings::Messages);
+        neighbour.bring_up(0);
+        for round in 0..3 {
+            let client = attach(&paths[1]);
+            client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
+            // The last client has its memory mapped, as its neighbour has.
+            let base = if round < 2 { ISLAND } else { RAM };
+            let mut driver = Driver::start(client, base, Rings::Messages);
+            driver.bring_up(0);
+            if round > 0 {
+                assert_eq!(driver.read(64, 4096), pattern(4096, round - 1));
+            }
+            driver.write(64, &pattern(4096, round));
+            assert_eq!(neighbour.read(64, 4096), pattern(4096, round));
+            // Commands in flight when their client goes.
+            for _ in 0..4 {
+                driver.transfer(opcode::READ, 0, 8);
+            }
+        }
+        assert_eq!(server.finish().tally.write.ios, 3);
+    }
+}
+
 #[test]
 fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
     let server = serve("again", false, Wait::Spin);

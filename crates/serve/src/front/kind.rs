@@ -92,6 +92,11 @@ pub trait Front: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns the number of threads, beside the device threads, to which it moves clients that would let others wait.
+    fn spare_threads(&self) -> usize {
+        0
+    }
+
     /// Returns true if its hosts bring their own software, so that none is modelled for them.
     fn brings_software(&self) -> bool {
         false

@@ -48,8 +48,22 @@ impl<'a> Service<'a> {
     /// # Panics
     /// If the groups of this front-end have been made before.
     pub fn groups(&self, number: usize) -> Vec<PollGroup<'a>> {
+        let engine = locked(&self.engine).take();
+        self.groups_with(number.clamp(1, self.device_threads), engine)
+    }
+
+    /// Returns so many poll groups beside those of the device threads, as many as the front-end has
+    /// [announced](super::kind::Front::spare_threads).
+    ///
+    /// # Panics
+    /// If the groups of the device threads have not been made before.
+    pub fn spare_groups(&self, number: usize) -> Vec<PollGroup<'a>> {
+        assert!(locked(&self.engine).is_none(), "the engine is on a device thread");
+        self.groups_with(number, None)
+    }
+
+    fn groups_with(&self, number: usize, mut engine: Option<SharedEngine<'a>>) -> Vec<PollGroup<'a>> {
         let Service { device, timing, wait, exchange, .. } = *self;
-        let mut engine = locked(&self.engine).take();
         let group = |_| {
             let channel = exchange.open();
             let (model, wakeup) = match engine.take() {
@@ -62,6 +76,6 @@ impl<'a> Service<'a> {
             };
             PollGroup { device, wait, model, wakeup }
         };
-        (0..number.clamp(1, self.device_threads)).map(group).collect()
+        (0..number).map(group).collect()
     }
 }

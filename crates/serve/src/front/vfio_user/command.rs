@@ -136,6 +136,9 @@ impl<H: Reach> Endpoint<CommandRequest> for QueueEndpoint<'_, H> {
     #[inline]
     fn fetch(&mut self, queue: u32, store: &Store) -> Fetch<CommandRequest> {
         let queue = queue as u16;
+        if self.host.is_leaving() {
+            return Fetch::Nothing;
+        }
         let found = self.set.next_io_command_ahead(queue, self.host, store);
         let NextCommand::Io(command) = found else { return Fetch::Nothing };
         let (place, client, model_queue) = (self.place, self.client, self.model_queue(queue));

@@ -22,7 +22,7 @@ use crate::device::faults::Faults;
 use crate::nvme::registers::Registers;
 use crate::nvme::{AdminHost, Unreachable};
 
-/// Time within which a client must take a reply, or give its memory: the device thread has others to serve.
+/// Time within which a client must take a reply, or give its memory: the thread may have others to serve.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Most messages of one client in a row.
@@ -44,6 +44,10 @@ pub struct Connection {
     /// True if borrowers have the client's memory: a message that comes while the client is asked for some could change that.
     is_shared: bool,
     is_out_of_reach: bool,
+    /// True if the thread serves other clients, so that this one is to leave for another thread once it has let this one wait.
+    has_neighbours: bool,
+    /// Time for which the client has let the thread wait.
+    waited: Duration,
     /// True if the socket is broken, or carries no messages: it is not used any more.
     is_over: bool,
 }
@@ -88,6 +92,8 @@ impl Connection {
             signals: Signals::new(faults),
             is_shared: false,
             is_out_of_reach: false,
+            has_neighbours: false,
+            waited: Duration::ZERO,
             is_over: false,
         })
     }
@@ -147,6 +153,22 @@ impl Connection {
         self.is_over
     }
 
+    /// Notes if the thread serves other clients, too.
+    pub fn set_neighbours(&mut self, has_neighbours: bool) {
+        self.has_neighbours = has_neighbours;
+    }
+
+    /// Returns true if the client has let its thread wait for a reply, or for room for one.
+    #[inline]
+    pub fn has_waited(&self) -> bool {
+        !self.waited.is_zero()
+    }
+
+    /// Returns for how long the thread waits for the client now: beside other clients, for so long in all.
+    fn patience(&self) -> Duration {
+        if self.has_neighbours { PATIENCE.saturating_sub(self.waited) } else { PATIENCE }
+    }
+
     /// Answers a message.
     pub fn answer(&mut self, Message { bytes: message, fds }: Message) {
         let header = message.first_chunk().map(Header::decode);
@@ -196,8 +218,14 @@ impl Connection {
 
     fn send(&mut self, reply: &Reply) {
         let fd = reply.with_doorbells.then(|| self.session.doorbells_fd().as_fd());
-        if send(&self.socket, &reply.bytes, fd).is_err() {
-            self.is_over = true;
+        let begun = Instant::now();
+        match send(&self.socket, &reply.bytes, fd, begun + self.patience()) {
+            Ok(false) => {}
+            Ok(true) => self.waited += begun.elapsed(),
+            Err(_) => {
+                self.waited += begun.elapsed();
+                self.is_over = true;
+            }
         }
     }
 
@@ -214,7 +242,13 @@ impl Connection {
         self.answered = None;
         let bytes = [&header.encode()[..], payload].concat();
         self.send(&Reply { bytes, with_doorbells: false });
-        let until = Instant::now() + PATIENCE;
+        let begun = Instant::now();
+        let answer = self.wait_for_answer(command, begun + self.patience());
+        self.waited += begun.elapsed();
+        answer
+    }
+
+    fn wait_for_answer(&mut self, command: u16, until: Instant) -> Result<Vec<u8>, Unreachable> {
         while !self.is_over {
             self.attend();
             if let Some(message) = self.answered.take() {
@@ -268,6 +302,11 @@ impl Reach for Connection {
     }
 
     #[inline]
+    fn is_leaving(&self) -> bool {
+        self.has_neighbours && self.has_waited()
+    }
+
+    #[inline]
     fn page(&self) -> &Doorbells {
         self.session.doorbells()
     }
@@ -318,11 +357,10 @@ fn receive(socket: &UnixStream, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::
     Ok(Some(received.bytes))
 }
 
-/// Sends a whole message, with a descriptor at its beginning.
-fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
+/// Sends a whole message, with a descriptor at its beginning. Returns true if it had to wait for the client.
+fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>, until: Instant) -> io::Result<bool> {
     let fds = fd.map(|fd| [fd]);
-    let mut sent = 0;
+    let (mut sent, mut has_waited) = (0, false);
     while sent < message.len() {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -333,12 +371,12 @@ fn send(socket: &UnixStream, message: &[u8], fd: Option<BorrowedFd>) -> io::Resu
         match rustix::net::sendmsg(socket, &[IoSlice::new(&message[sent..])], &mut control, flags) {
             Ok(count) => sent += count,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if wait(socket.as_fd(), PollFlags::OUT, until) => {}
+            Err(Errno::AGAIN) if wait(socket.as_fd(), PollFlags::OUT, until) => has_waited = true,
             Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(())
+    Ok(has_waited)
 }
 
 /// Waits for a socket; returns false if that has taken too long.

@@ -12,13 +12,16 @@ use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags};
 
+use super::command::CommandRequest;
 use super::connection::{Connection, MESSAGES_MAX};
-use super::lending::{ControllerGroups, LentQueues};
+use super::lending::{ControllerGroups, Handover, LentQueues};
 use super::reach::Reach;
 use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
+use crate::front::lifecycle::RequestInFlight;
+use crate::front::poll_group::QueueHandover;
 use crate::front::socket::bind_unix;
 use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
@@ -63,6 +66,12 @@ impl ControllerSocket {
     pub fn strictly(mut self) -> ControllerSocket {
         self.is_strict = true;
         self
+    }
+
+    /// Makes the controller in its state after power-on.
+    fn new_controller(&self, queue_sets: usize) -> Controller {
+        let controller = Controller::new(self.identity.clone()).with_queue_sets(queue_sets);
+        if self.is_strict { controller.with_strict_checks() } else { controller }
     }
 
     /// Returns true if the socket is where user-space drivers look for it, which ring doorbells by memory alone.
@@ -115,6 +124,21 @@ pub(super) struct ServedController<'a> {
     #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
     empty: Vec<Box<QueueSet>>,
     is_lent: bool,
+    /// True if this is the place of the controller on the thread aside.
+    is_aside: bool,
+    /// True if the controller is on this thread, and not on the other of its two.
+    is_here: bool,
+    /// True once a client of the socket has let this thread wait: the next ones leave it at once.
+    is_slow: bool,
+}
+
+/// Controller on its way from one thread to another, with its client.
+#[derive(Debug)]
+pub(super) struct ControllerState {
+    controller: Controller,
+    client: Option<Connection>,
+    clients_ever: u64,
+    heard_at: Instant,
 }
 
 impl<'a> ServedController<'a> {
@@ -127,29 +151,42 @@ impl<'a> ServedController<'a> {
         groups: &'a ControllerGroups<'a>,
     ) -> ServedController<'a> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
-        let controller = Controller::new(served.identity.clone()).with_queue_sets(groups.sets());
+        let controller = served.new_controller(groups.sets());
         ServedController {
             empty: (1..groups.sets()).map(|_| controller.empty_queue_set()).collect(),
             groups,
             is_lent: false,
             number,
             served,
-            controller: if served.is_strict { controller.with_strict_checks() } else { controller },
+            controller,
             client: None,
             clients_ever: 0,
             is_mappable,
             heard_at: Instant::now(),
+            is_aside: false,
+            is_here: true,
+            is_slow: false,
         }
+    }
+
+    /// Makes the place of the controller on the thread aside, to which it comes when it has to.
+    pub(super) fn aside(self) -> ServedController<'a> {
+        ServedController { is_aside: true, is_here: false, ..self }
     }
 
     /// Lets a client in, answers its messages, and lets it go; returns true if there was anything.
     pub(super) fn attend(&mut self, device: &Device) -> bool {
-        if self.client.is_none() {
+        if !self.is_here {
+            return false;
+        }
+        if self.client.is_none() && !self.is_aside {
             return self.accept(device);
         }
         let any = self.listen();
         self.look_after(device);
-        self.lend();
+        if !self.leave_if_needed() && !self.is_aside {
+            self.lend();
+        }
         any
     }
 
@@ -195,7 +232,7 @@ impl<'a> ServedController<'a> {
         }
         if is_over {
             self.take_back();
-            self.client = None;
+            self.is_slow |= self.client.take().is_some_and(|client| client.has_waited());
             self.controller.power_off();
         }
     }
@@ -274,13 +311,15 @@ impl<'a> ServedController<'a> {
         self.take_back();
         let mut any = false;
         for _ in 0..BATCH {
-            let Some(client) = &mut self.client else { break };
+            let Some(client) = self.client.as_mut().filter(|client| !client.is_leaving()) else { break };
             let NextCommand::Admin(status) = self.controller.next_admin_command(client) else { break };
             answered(status);
             any = true;
         }
         self.client.iter_mut().for_each(|client| self.controller.send_interrupts(client));
-        self.lend();
+        if !self.is_aside {
+            self.lend();
+        }
         any
     }
 
@@ -292,9 +331,76 @@ impl<'a> ServedController<'a> {
         if self.served.is_strict {
             self.client.iter_mut().for_each(|client| client.registers().check_strictly());
         }
+        self.client.iter_mut().for_each(|client| client.set_neighbours(self.groups.aside.is_some()));
         self.clients_ever += 1;
         self.heard_at = Instant::now();
+        self.leave_if_needed();
         true
+    }
+
+    /// Returns what other threads have handed over to this one.
+    #[inline]
+    pub(super) fn inbox(&self) -> &'a QueueHandover<'a, Handover> {
+        match &self.groups.aside {
+            Some(aside) if self.is_aside => aside,
+            _ => &self.groups.handover,
+        }
+    }
+
+    /// Returns the way to the other of the controller's two threads, if it has two.
+    fn other_thread(&self) -> Option<&'a QueueHandover<'a, Handover>> {
+        let aside = self.groups.aside.as_ref()?;
+        Some(if self.is_aside { &self.groups.handover } else { aside })
+    }
+
+    /// Lets the controller leave for the thread aside if its client lets this one wait, and for home if its client has gone.
+    /// Returns true if it has left.
+    #[inline]
+    pub(super) fn leave_if_needed(&mut self) -> bool {
+        let has_to = match &self.client {
+            Some(client) => !self.is_aside && (self.is_slow || client.has_waited()),
+            None => self.is_aside && self.is_here,
+        };
+        has_to && self.leave()
+    }
+
+    #[cold]
+    fn leave(&mut self) -> bool {
+        let Some(other) = self.other_thread() else { return false };
+        self.take_back();
+        self.is_slow = !self.is_aside;
+        self.is_here = false;
+        let fresh = self.served.new_controller(self.groups.sets());
+        let controller = std::mem::replace(&mut self.controller, fresh);
+        let client = self.client.take();
+        let (clients_ever, heard_at) = (self.clients_ever, self.heard_at);
+        other.put(Handover::Controller(Box::new(ControllerState { controller, client, clients_ever, heard_at })));
+        true
+    }
+
+    /// Takes the controller in, which comes from its other thread.
+    pub(super) fn arrive(&mut self, state: ControllerState) {
+        let ControllerState { controller, client, clients_ever, heard_at } = state;
+        (self.controller, self.client, self.is_here) = (controller, client, true);
+        (self.clients_ever, self.heard_at) = (clients_ever, heard_at);
+        let has_neighbours = !self.is_aside;
+        self.client.iter_mut().for_each(|client| client.set_neighbours(has_neighbours));
+    }
+
+    /// Sends a request after the controller if that has left this thread. Requests of a client that has gone are nobody's.
+    pub(super) fn forward(&self, request: RequestInFlight<CommandRequest>) -> Option<RequestInFlight<CommandRequest>> {
+        if self.is_here {
+            return Some(request);
+        }
+        if let Some(other) = self.other_thread().filter(|_| !self.is_aside) {
+            other.put(Handover::Request(Box::new(request)));
+        }
+        None
+    }
+
+    /// Returns true if the controller is on the other of its two threads.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        !self.is_here
     }
 
     /// Returns true if a client is there that can ring doorbells by memory alone.
@@ -302,10 +408,10 @@ impl<'a> ServedController<'a> {
         self.client.is_some() && self.is_mappable
     }
 
-    /// Returns the descriptor by which clients come, or the present client speaks.
-    pub(super) fn polled(&self) -> PollFd<'_> {
+    /// Returns the descriptor by which clients come, or the present client speaks; none while the controller is elsewhere.
+    pub(super) fn polled(&self) -> Option<PollFd<'_>> {
         let fd = self.client.as_ref().map_or(self.served.listener.as_fd(), AsFd::as_fd);
-        PollFd::from_borrowed_fd(fd, PollFlags::IN)
+        self.is_here.then(|| PollFd::from_borrowed_fd(fd, PollFlags::IN))
     }
 }
 

@@ -8,12 +8,24 @@
 //!      what takes the socket              <─handover─ requests out of its reach, queues that have failed
 //! ```
 //!
+//! A client whose memory has to be asked for over the socket can let its owner wait. Where a thread owns the sockets of several
+//! controllers, such a client leaves it with its controller, after the first wait, for a thread of its own:
+//!
+//! ```text
+//!    home: the owner at first                       aside: asleep until then
+//!      the controller with its client    ──aside──>   owner of this controller alone, which lends nothing
+//!      requests that were in flight      ──aside──>
+//!    the controller, when the client has <─handover─
+//!    gone; the next client leaves at once
+//! ```
+//!
 //! Whatever changes queues, the client's memory or its interrupts (messages but doorbells, admin commands, a reset, the client's
 //! end) is done while the owner has all queues, so that it meets no command half done and needs no lock.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::command::CommandRequest;
+use super::controller::ControllerState;
 use super::reach::Mapped;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::RequestInFlight;
@@ -55,6 +67,8 @@ pub(super) enum Handover {
     News,
     /// A request whose queue the borrower has no more, or whose data is out of its reach.
     Request(Box<RequestInFlight<CommandRequest>>),
+    /// The controller itself, with its client if that is there.
+    Controller(Box<ControllerState>),
 }
 
 /// Slot for the queues of one borrower, and its wake-up.
@@ -69,6 +83,8 @@ struct Borrower<'a> {
 pub(super) struct ControllerGroups<'a> {
     borrowers: Vec<Borrower<'a>>,
     pub handover: QueueHandover<'a, Handover>,
+    /// Way to the thread for a client that lets its owner wait; none if the owner has no other clients.
+    pub aside: Option<QueueHandover<'a, Handover>>,
 }
 
 impl<'a> ControllerGroups<'a> {
@@ -77,7 +93,13 @@ impl<'a> ControllerGroups<'a> {
         let sets = wakeups.len().min(limits.queue_pairs as usize);
         let wakeup = |set| wakeups[group_of(controller, set, wakeups.len())];
         let borrower = |set| Borrower { slot: QueueOwner::default(), wakeup: wakeup(set) };
-        ControllerGroups { borrowers: (1..sets).map(borrower).collect(), handover: QueueHandover::new(wakeup(0)) }
+        let borrowers = (1..sets).map(borrower).collect();
+        ControllerGroups { borrowers, handover: QueueHandover::new(wakeup(0)), aside: None }
+    }
+
+    /// Gives the controller a thread aside, with this wake-up.
+    pub(super) fn with_aside(self, wakeup: Option<&'a Wakeup>) -> ControllerGroups<'a> {
+        ControllerGroups { aside: wakeup.map(QueueHandover::new), ..self }
     }
 
     /// Returns the number of sets of queues: one for each group.

@@ -109,6 +109,10 @@ impl Front for VfioUser {
         true
     }
 
+    fn spare_threads(&self) -> usize {
+        serve::asides(self.0.len())
+    }
+
     fn modelled_drive(&self, drive: &Drive) -> Drive {
         behind_the_doorbell(drive, self.0.len())
     }

@@ -33,6 +33,12 @@ pub trait Reach {
     /// Returns true if an access has failed since the last call because this thread cannot ask the client.
     fn take_out_of_reach(&mut self) -> bool;
 
+    /// Returns true if the client is to leave this thread, which has others to serve: no more commands of it are fetched here.
+    #[inline]
+    fn is_leaving(&self) -> bool {
+        false
+    }
+
     /// Returns the page of the doorbells.
     fn page(&self) -> &Doorbells;
 

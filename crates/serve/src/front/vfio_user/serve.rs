@@ -1,6 +1,7 @@
 //! Poll groups of NVMe controllers: each owns the sockets of some controllers, and borrows queues of others.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use phaselink_core::config::Wait as Waiting;
@@ -17,10 +18,11 @@ use super::reach::Reach;
 use crate::clock::Wait;
 use crate::device::counter::Counter;
 use crate::device::empty_exchange::exchange_of_words;
+use crate::device::pace::SLEEP_MAX;
 use crate::device::tally::UndefinedBehaviour;
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
-use crate::front::poll_group::{FrontEnd, QueueOwner, run_all};
+use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
 use crate::front::service::Service;
 
 /// Queues of a controller whose socket another thread owns.
@@ -72,20 +74,48 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
 pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
     let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
     let groups = service.groups(service.device_threads.min(queues));
-    let wakeups: Vec<&Wakeup> = groups.iter().map(|group| group.wakeup).collect();
-    let controllers = controller_groups(served, &wakeups);
+    let asides = service.spare_groups(asides(served.len()));
+    let [wakeups, aside_wakeups] =
+        [&groups, &asides].map(|groups| groups.iter().map(|group| group.wakeup).collect::<Vec<&Wakeup>>());
+    let controllers = controller_groups(served, &wakeups, &aside_wakeups);
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
+    fronts.extend(aside_groups(served, &controllers, service.wait).into_iter().take(asides.len()));
     if service.timing {
         let (lead, pairs) = (exchange_of_words(), service.device.drive.nvme.queue_pairs as u16);
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
-    let groups = groups.into_iter().zip(fronts).map(|(group, front)| move || group.run(front));
+    let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
+        let is_aside = front.borrowed.is_empty() && front.controllers.iter().all(ServedController::is_elsewhere);
+        if is_aside && !until_needed(&group, &front) { Ok(None) } else { group.run(front) }
+    };
+    let groups = groups.into_iter().chain(asides).zip(fronts).map(|group| move || run(group));
     run_all(service.device, "vfio-user", groups.collect())
 }
 
-fn controller_groups<'a>(served: &[ControllerSocket], wakeups: &[&'a Wakeup]) -> Vec<ControllerGroups<'a>> {
-    let groups = served.iter().enumerate();
-    groups.map(|(controller, served)| ControllerGroups::new(controller, served.limits(), wakeups)).collect()
+/// Returns the number of threads for clients that let their thread wait: none where a client has no neighbours.
+pub(super) fn asides(controllers: usize) -> usize {
+    if controllers > 1 { controllers } else { 0 }
+}
+
+/// Lets the thread of a group sleep until a controller comes to it; returns false if the device has been told to stop.
+fn until_needed(group: &PollGroup<'_>, front: &ControllerGroup<'_>) -> bool {
+    let stop = &group.device.stop;
+    let has_come = || front.controllers.iter().any(|controller| controller.inbox().has_any());
+    while !stop.is_requested() && !has_come() {
+        group.wakeup.sleep([stop.as_fd()].into_iter(), SLEEP_MAX, has_come);
+    }
+    !stop.is_requested()
+}
+
+fn controller_groups<'a>(
+    served: &[ControllerSocket],
+    wakeups: &[&'a Wakeup],
+    asides: &[&'a Wakeup],
+) -> Vec<ControllerGroups<'a>> {
+    let group = |(controller, served): (usize, &ControllerSocket)| {
+        ControllerGroups::new(controller, served.limits(), wakeups).with_aside(asides.get(controller).copied())
+    };
+    served.iter().enumerate().map(group).collect()
 }
 
 /// Divides controllers and their queues among so many threads.
@@ -95,15 +125,7 @@ fn divide<'a>(
     threads: usize,
     wait: Wait,
 ) -> Vec<ControllerGroup<'a>> {
-    let bytes = served.iter().map(|served| served.limits().transfer_bytes_max as usize).max();
-    let empty = |_| ControllerGroup {
-        controllers: Vec::new(),
-        borrowed: Vec::new(),
-        model_queue_pairs: None,
-        transfer_bytes_max: bytes.unwrap_or(0),
-        completion_lead: Span::ZERO,
-    };
-    let mut fronts: Vec<ControllerGroup<'a>> = (0..threads).map(empty).collect();
+    let mut fronts: Vec<ControllerGroup<'a>> = (0..threads).map(|_| ControllerGroup::empty(served)).collect();
     for (controller, (served, groups)) in served.iter().zip(groups).enumerate() {
         let owned = ServedController::new(served, controller, wait, groups);
         fronts[group_of(controller, 0, threads)].controllers.push(owned);
@@ -113,6 +135,19 @@ fn divide<'a>(
         }
     }
     fronts
+}
+
+/// Makes the groups of the threads aside, one for each controller.
+fn aside_groups<'a>(
+    served: &'a [ControllerSocket],
+    groups: &'a [ControllerGroups<'a>],
+    wait: Wait,
+) -> Vec<ControllerGroup<'a>> {
+    let group = |(number, groups): (usize, &'a ControllerGroups<'a>)| {
+        let controller = ServedController::new(&served[number], number, wait, groups).aside();
+        ControllerGroup { controllers: vec![controller], ..ControllerGroup::empty(served) }
+    };
+    groups.iter().enumerate().map(group).collect()
 }
 
 /// Fetches from every I/O queue of a set; returns true if there was anything.
@@ -129,6 +164,16 @@ fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut 
 }
 
 impl<'a> ControllerGroup<'a> {
+    fn empty(served: &[ControllerSocket]) -> ControllerGroup<'a> {
+        ControllerGroup {
+            controllers: Vec::new(),
+            borrowed: Vec::new(),
+            model_queue_pairs: None,
+            transfer_bytes_max: served.iter().map(|it| it.limits().transfer_bytes_max as usize).max().unwrap_or(0),
+            completion_lead: Span::ZERO,
+        }
+    }
+
     fn first_model_queue(&self, controller: usize) -> Option<u16> {
         self.model_queue_pairs.map(|pairs| controller as u16 * pairs)
     }
@@ -148,6 +193,7 @@ impl<'a> ControllerGroup<'a> {
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue };
                 found |= fetch_set(life, &mut endpoint);
             }
+            self.controllers[place].leave_if_needed();
         }
         found
     }
@@ -174,9 +220,9 @@ impl<'a> ControllerGroup<'a> {
     fn take_handed_over(&mut self, life: &mut Lifecycle<'_, CommandRequest>) -> bool {
         let mut any = false;
         for place in 0..self.controllers.len() {
-            let handover = &self.controllers[place].groups().handover;
-            if handover.has_any() {
-                handover.take().into_iter().for_each(|handed_over| self.on_handover(life, place, handed_over));
+            let inbox = self.controllers[place].inbox();
+            if inbox.has_any() {
+                inbox.take().into_iter().for_each(|handed_over| self.on_handover(life, place, handed_over));
                 any = true;
             }
         }
@@ -187,10 +233,14 @@ impl<'a> ControllerGroup<'a> {
     fn on_handover(&mut self, life: &mut Lifecycle<'_, CommandRequest>, place: usize, handed_over: Handover) {
         // What a request takes may have to be asked for over the socket; and the controller follows news at its next turn.
         self.controllers[place].take_back();
-        if let Handover::Request(mut request) = handed_over {
-            request.request_mut().place = Place::Owned(place);
-            if let Some(request) = life.keep_until_due(*request) {
-                self.resume(life, request);
+        match handed_over {
+            Handover::News => {}
+            Handover::Controller(state) => self.controllers[place].arrive(*state),
+            Handover::Request(mut request) => {
+                request.request_mut().place = Place::Owned(place);
+                if let Some(request) = life.keep_until_due(*request) {
+                    self.resume(life, request);
+                }
             }
         }
     }
@@ -209,13 +259,14 @@ impl<'a> ControllerGroup<'a> {
 }
 
 impl Resume<CommandRequest> for ControllerGroup<'_> {
-    fn resume(&mut self, life: &mut Lifecycle<'_, CommandRequest>, mut request: RequestInFlight<CommandRequest>) {
-        let CommandRequest { place, client, ref command, .. } = *request.request();
+    fn resume(&mut self, life: &mut Lifecycle<'_, CommandRequest>, request: RequestInFlight<CommandRequest>) {
+        let CommandRequest { place, client, .. } = *request.request();
         match place {
             Place::Owned(number) => {
                 let controller = &mut self.controllers[number];
                 let groups = controller.groups();
-                let Some((set, host)) = controller.find(client, command) else { return };
+                let Some(mut request) = controller.forward(request) else { return };
+                let Some((set, host)) = controller.find(client, &request.request().command) else { return };
                 let mut endpoint = QueueEndpoint { place, client, groups, set, host, first_model_queue: None };
                 endpoint.read_again(request.request_mut());
                 life.advance(&mut endpoint, request);
@@ -289,7 +340,7 @@ impl FrontEnd for ControllerGroup<'_> {
         let mut has_work = false;
         let mut limit = |next: Option<Duration>| *time = next.map_or(*time, |next| next.min(*time));
         for controller in &mut self.controllers {
-            has_work |= controller.groups().handover.has_any();
+            has_work |= controller.inbox().has_any();
             let Some(client) = &mut controller.client else { continue };
             has_work |= controller.controller.request_doorbells(client);
             limit(client.interrupt_again());
@@ -302,7 +353,7 @@ impl FrontEnd for ControllerGroup<'_> {
             has_work |= *rings_silently || set.request_doorbells(host) || set.has_work(host);
             limit(host.interrupt_again());
         }
-        (!has_work).then(|| self.controllers.iter().map(ServedController::polled).collect())
+        (!has_work).then(|| self.controllers.iter().filter_map(ServedController::polled).collect())
     }
 
     fn end(&mut self, life: &mut Lifecycle<'_, CommandRequest>) {
@@ -327,7 +378,7 @@ mod tests {
     #[test]
     fn a_thread_does_not_sleep_while_something_is_handed_over_to_it() {
         let (served, wakeups) = (sockets("left", 1, 1), wakeups(1));
-        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
         let mut group = divide(&served, &groups, 1, Wait::Block).remove(0);
         let host = UnixStream::pair().unwrap().0;
         group.controllers[0].client =
@@ -342,7 +393,7 @@ mod tests {
     fn every_set_has_one_thread_and_controllers_of_one_queue_take_turns() {
         for (controllers, queue_pairs, threads) in [(1, 6, 2), (1, 2, 2), (3, 1, 2), (4, 4, 3)] {
             let (served, wakeups) = (sockets("sets", controllers, queue_pairs), wakeups(threads));
-            let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+            let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
             let divided = divide(&served, &groups, threads, Wait::Adaptive);
             let sets = groups.iter().map(ControllerGroups::sets).sum::<usize>();
             let served = divided.iter().map(|group| group.controllers.len() + group.borrowed.len());
@@ -358,7 +409,7 @@ mod tests {
     fn no_cache_line_is_written_by_two_device_threads() {
         const THREADS: usize = 3;
         let (served, wakeups) = (sockets("lines", 4, 3), wakeups(THREADS));
-        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>());
+        let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
         let mut divided = divide(&served, &groups, THREADS, Wait::Adaptive);
         let mut lines: [BTreeSet<usize>; THREADS] = Default::default();
         let of = |range: Range<usize>| range.start / 64..range.end.div_ceil(64);
