@@ -255,7 +255,7 @@ impl Conversation {
             assert_eq!(taken, NextCommand::Admin(Status::SUCCESS));
         }
         self.machine.posted.clear();
-        assert!(self.timing.begin_queue(0, self.entries));
+        assert!(self.timing.begin_queue(0, self.entries, true));
     }
 
     /// A few commands with one ring, through both.

@@ -382,6 +382,22 @@ fn a_client_that_has_left_its_neighbours_is_served_and_so_is_the_next_one() {
 }
 
 #[test]
+fn a_completion_queue_without_interrupts_sends_none_on_the_modelled_link() {
+    for has_interrupts in [false, true] {
+        let server = serve("silent", true, Wait::Spin);
+        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+        let size = 63 << 16;
+        let flags = if has_interrupts { 0b11 } else { 0b01 };
+        driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | size, flags, 0, 0, 0, 0]);
+        driver.administer(admin::CREATE_SUBMISSION_QUEUE, 0, 3, [1 | size, 1 | 1 << 16, 0, 0, 0, 0]);
+        (0..50).for_each(|_| drop(driver.read(0, 512)));
+        let outcome = server.finish().outcome;
+        let counters: std::collections::BTreeMap<_, _> = outcome.counters.into_iter().collect();
+        assert_eq!((counters["commands"], counters["interrupts"]), (50, if has_interrupts { 50 } else { 0 }));
+    }
+}
+
+#[test]
 fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
     let server = serve("again", false, Wait::Spin);
     for round in 0..3 {

@@ -179,6 +179,6 @@ fn a_ring_counts_from_when_it_was_rung_and_not_from_when_it_is_found() {
     let found = Time::ZERO + Span::from_us(5);
     let rung = Time::ZERO + Span::from_us(4);
     let mut wall = Wall::new(Engine::for_real_hosts(&drive, 1).unwrap(), Clock::Set(found));
-    assert!(wall.begin_queue(0, 64));
+    assert!(wall.begin_queue(0, 64, true));
     assert_eq!(wall.ring(rung, 0, [].into_iter()), rung);
 }

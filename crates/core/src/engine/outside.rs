@@ -56,15 +56,15 @@ impl Engine {
         Some(engine)
     }
 
-    /// Begins a queue that a real host has created anew with so many entries, as many as the drive's at most; false while
-    /// commands of the queue before are in flight.
-    pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
+    /// Begins a queue that a real host has created anew with so many entries, as many as the drive's at most, and with
+    /// interrupts or without (Create I/O Completion Queue, IEN); false while commands of the queue before are in flight.
+    pub fn begin_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool) -> bool {
         let Engine { shared, memory, devices, .. } = self;
         let device = &mut devices[0];
         let (driver, mut ports) = device.driver_side(memory, shared);
         let has_begun = driver.real_hosts().is_some_and(|queues| queues.begin_queue(queue, entries, &mut ports));
         if let Some(controller) = device.controller.real_hosts().filter(|_| has_begun) {
-            controller.restart_queue(queue, entries);
+            controller.restart_queue(queue, entries, has_interrupts);
         }
         has_begun
     }

@@ -50,8 +50,9 @@ pub trait ServesHosts {
     /// Expects the commands of real hosts from now on.
     fn begin(&mut self);
 
-    /// Resets a queue with this number of entries; none of its commands is in flight.
-    fn restart_queue(&mut self, queue: u16, entries: u32);
+    /// Resets a queue with this number of entries; none of its commands is in flight. Completions raise interrupts only if
+    /// the host has created the queue with them.
+    fn restart_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool);
 
     /// Accepts the content of the lists of the command in a slot, if it has lists.
     fn give_lists(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>);

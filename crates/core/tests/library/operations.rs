@@ -114,7 +114,7 @@ fn flush_of_one_caller_delays_no_read_of_another_on_the_same_thread() {
 /// Latency of a lone command of a real host that writes 4 KiB, with these bits in dword 12.
 fn write_of_a_real_host(drive: &Drive, opcode: u8, dword_12: u32) -> Span {
     let mut engine = Engine::for_real_hosts(drive, 1).unwrap();
-    assert!(engine.begin_queue(0, 64));
+    assert!(engine.begin_queue(0, 64, true));
     let mut entry = [0; 64];
     (entry[0], entry[4]) = (opcode, 1);
     entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());

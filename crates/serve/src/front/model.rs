@@ -34,6 +34,8 @@ pub struct ModelQueue {
     pub owner: u64,
     /// Entries of the host's queue.
     pub entries: u32,
+    /// True if the host has created its completion queue with interrupts.
+    pub has_interrupts: bool,
 }
 
 /// Request as it enters the model.
@@ -135,9 +137,10 @@ impl<'a> Model<'a> {
                 Model::Elsewhere(engine) => engine.submit(submitted, turn, io, token, early),
             },
             Submission::Command { queue, io, entry, lists } => {
-                let ModelQueue { number: queue, owner, entries } = queue;
-                let (entry, lists) = (*entry, lists.map(<[u8]>::to_vec));
-                let command = SentCommand { rung: submitted, queue, owner, entries, token, io, entry, lists, has_more };
+                let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
+                let (rung, entry, lists) = (submitted, *entry, lists.map(<[u8]>::to_vec));
+                let command =
+                    SentCommand { rung, queue, owner, entries, has_interrupts, token, io, entry, lists, has_more };
                 match self {
                     Model::None => unreachable!("a command is submitted to a model"),
                     Model::Here(engine) => engine.submit_command(command),

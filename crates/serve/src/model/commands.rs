@@ -19,6 +19,7 @@ pub(super) const COMMAND: u64 = 1 << 3;
 const HAS_IO: u64 = 1 << 5;
 const HAS_LISTS: u64 = 1 << 6;
 const HAS_MORE: u64 = 1 << 7;
+const HAS_INTERRUPTS: u64 = 1 << 12;
 /// Places of the numbers of operation and queue.
 const OP_SHIFT: u32 = 8;
 const OP_MASK: u64 = 0xf;
@@ -33,6 +34,8 @@ pub(crate) struct SentCommand {
     pub queue: u16,
     pub owner: u64,
     pub entries: u32,
+    /// True if completions of its queue raise interrupts.
+    pub has_interrupts: bool,
     pub token: u32,
     pub io: Option<Io>,
     pub entry: [u8; ENTRY_BYTES],
@@ -51,6 +54,7 @@ impl SentCommand {
             | flag(self.io.is_some(), HAS_IO)
             | flag(self.lists.is_some(), HAS_LISTS)
             | flag(self.has_more, HAS_MORE)
+            | flag(self.has_interrupts, HAS_INTERRUPTS)
             | u64::from(self.queue) << QUEUE_SHIFT;
         let lists = self.lists.as_deref().unwrap_or_default();
         let (offset, bytes) = self.io.map_or((0, 0), |io| (io.offset, io.bytes));
@@ -108,6 +112,7 @@ impl IncomingCommand {
             queue: (flags >> QUEUE_SHIFT) as u16,
             owner,
             entries: (token >> 32) as u32,
+            has_interrupts: flags & HAS_INTERRUPTS != 0,
             token: token as u32,
             io: (flags & HAS_IO != 0).then_some(io),
             entry,
@@ -164,8 +169,8 @@ impl HostQueue {
         wall: &mut Wall,
         mut take: impl FnMut(&mut Wall, usize, &SentCommand) -> u32,
     ) -> Option<(Vec<u32>, Time)> {
-        let &SentCommand { rung, queue, owner, entries, .. } = &self.waiting.front()?.1;
-        if self.owner != Some(owner) && wall.begin_queue(queue, entries) {
+        let &SentCommand { rung, queue, owner, entries, has_interrupts, .. } = &self.waiting.front()?.1;
+        if self.owner != Some(owner) && wall.begin_queue(queue, entries, has_interrupts) {
             self.owner = Some(owner);
         }
         let (mut batch, mut tokens): (Vec<SentCommand>, Vec<u32>) = Default::default();
@@ -208,6 +213,7 @@ mod tests {
                 queue: u16::MAX,
                 owner: u64::MAX,
                 entries: 64,
+                has_interrupts: lists.is_none(),
                 token: u32::MAX,
                 io: io.filter(|_| lists.is_some()),
                 entry: std::array::from_fn(|byte| byte as u8),

@@ -161,8 +161,8 @@ impl Wall {
     }
 
     /// Notes that a real host has created a queue: see [`Engine::begin_queue`].
-    pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
-        self.engine.begin_queue(queue, entries)
+    pub fn begin_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool) -> bool {
+        self.engine.begin_queue(queue, entries, has_interrupts)
     }
 
     /// Returns how many more commands a queue of real hosts has room for.

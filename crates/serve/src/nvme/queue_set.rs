@@ -375,10 +375,12 @@ impl QueueSet {
         self.journal.record_failure(queue, entry, status);
     }
 
-    /// Returns the generation and the number of entries of a submission queue.
-    pub fn submission_queue(&self, queue: u16) -> Option<(u32, u32)> {
+    /// Returns the generation and the number of entries of a submission queue, and true if its completions raise interrupts.
+    pub fn submission_queue(&self, queue: u16) -> Option<(u32, u32, bool)> {
         let submission = self.submissions[usize::from(queue)].as_ref()?;
-        Some((submission.generation, submission.ring.entries()))
+        let completion = self.completions[usize::from(submission.completion_queue)].as_ref();
+        let has_interrupts = completion.is_some_and(|completion| completion.vector.is_some());
+        Some((submission.generation, submission.ring.entries(), has_interrupts))
     }
 
     /// Sends an interrupt for each completion queue that has new completions since the last call.

@@ -125,8 +125,9 @@ impl<H: Reach> QueueEndpoint<'_, H> {
     #[inline]
     fn model_queue(&self, queue: u16) -> Option<ModelQueue> {
         let first = self.first_model_queue?;
-        let (generation, entries) = self.set.submission_queue(queue)?;
-        Some(ModelQueue { number: first + queue - 1, owner: self.client << 32 | u64::from(generation), entries })
+        let (generation, entries, has_interrupts) = self.set.submission_queue(queue)?;
+        let owner = self.client << 32 | u64::from(generation);
+        Some(ModelQueue { number: first + queue - 1, owner, entries, has_interrupts })
     }
 }
 

@@ -455,8 +455,9 @@ impl ServesHosts for Controller {
         self.shadow = None;
     }
 
-    fn restart_queue(&mut self, number: u16, entries: u32) {
+    fn restart_queue(&mut self, number: u16, entries: u32, has_interrupts: bool) {
         let queue = &mut self.queues[usize::from(number)];
+        queue.is_silent = !has_interrupts;
         (queue.submissions, queue.completions) = (SubmissionRing::new(entries), CompletionRing::new(entries));
         queue.head = 0;
     }
