@@ -2,7 +2,7 @@
 
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::{Command, Export};
-use phaselink_serve::front::nbd::session::{Session, apply};
+use phaselink_serve::front::nbd::session::{AcceptedRequest, Session, apply};
 use phaselink_serve::front::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
 use proptest::prelude::*;
 
@@ -41,11 +41,16 @@ impl Server {
             let payload = wanted.command.payload_bytes(wanted.bytes);
             let data = self.session.input.data()[..payload].to_vec();
             self.session.input.consume(payload);
-            if wanted.command == Command::Read {
-                self.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.store);
-            } else {
-                let status = apply(&wanted, &data, &self.store);
-                self.session.answer(wanted.cookie, status);
+            let AcceptedRequest { cookie, offset, bytes, command } = wanted;
+            match command {
+                Command::Read => drop(self.session.answer_read(cookie, offset, bytes, &self.store)),
+                Command::BlockStatus { one } => {
+                    self.session.answer_block_status(cookie, offset, bytes, one, &self.store);
+                }
+                _ => {
+                    let status = apply(&wanted, &data, &self.store);
+                    self.session.answer(cookie, status);
+                }
             }
         }
     }
@@ -220,6 +225,97 @@ fn what_is_written_is_read_in_simple_and_in_structured_replies() {
     }
 }
 
+/// The data of an option about metadata contexts of the export `disk`.
+fn contexts(queries: &[&str]) -> Vec<u8> {
+    let mut data = b"\0\0\0\x04disk".to_vec();
+    data.extend((queries.len() as u32).to_be_bytes());
+    for query in queries {
+        data.extend((query.len() as u32).to_be_bytes());
+        data.extend(query.as_bytes());
+    }
+    data
+}
+
+impl Server {
+    /// A server with this store, whose client may ask for block status.
+    fn with_allocation(store: Store) -> Server {
+        let mut server = Server { store, ..Server::new() };
+        server.say(&3u32.to_be_bytes());
+        server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+        server.say(&option_bytes(option::SET_META_CONTEXT, &contexts(&["base:allocation"])));
+        server.say(&option_bytes(option::GO, &info_data(b"disk")));
+        server.heard();
+        server
+    }
+
+    /// Length and state of each extent in the reply to a question about blocks.
+    fn status_of(&mut self, flags: u16, offset: u64, length: u32) -> Vec<[u32; 2]> {
+        self.say(&Request { flags, ..request(command::BLOCK_STATUS, offset, length) }.encode());
+        let heard = self.heard();
+        assert_eq!(heard[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 5], "one chunk of block status, the last");
+        let word = |at: usize| u32::from_be_bytes(heard[at..at + 4].try_into().unwrap());
+        assert_eq!((word(16) as usize, word(20)), (heard.len() - 20, 1), "length and context");
+        (24..heard.len()).step_by(8).map(|at| [word(at), word(at + 4)]).collect()
+    }
+}
+
+#[test]
+fn block_status_tells_written_blocks_from_those_that_were_never_written_or_are_trimmed() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("block-status");
+    let _ = std::fs::remove_file(&path);
+    for store in [Store::in_memory(GEOMETRY).unwrap(), Store::open(&path, GEOMETRY).unwrap()] {
+        let mut server = Server::with_allocation(store);
+        let whole = 1 << 20;
+        assert_eq!(server.status_of(0, 0, whole), [[whole, 3]]);
+        assert_eq!(server.error_of(request(command::WRITE, 8192, 16384), &[7; 16384]), 0);
+        assert_eq!(server.status_of(0, 0, whole), [[8192, 3], [16384, 0], [whole - 24576, 3]]);
+        assert_eq!(server.status_of(0, 8704, 1024), [[1024, 0]], "no extent is longer than the request");
+        assert_eq!(server.status_of(flag::REQ_ONE, 512, whole - 512), [[7680, 3]]);
+        // The ends of this trim are parts of pages that keep their other data.
+        assert_eq!(server.error_of(request(command::TRIM, 8704, 11776), b""), 0);
+        assert_eq!(server.status_of(0, 8192, 16384), [[4096, 0], [8192, 3], [4096, 0]]);
+        assert_eq!(server.error_of(request(command::TRIM, 0, whole), b""), 0);
+        assert_eq!(server.status_of(0, 0, whole), [[whole, 3]]);
+        assert_eq!(server.errors, 0);
+    }
+}
+
+#[test]
+fn block_status_is_for_clients_that_have_chosen_its_context_by_the_export_and_name() {
+    let mut server = Server::new();
+    server.heard();
+    server.say(&3u32.to_be_bytes());
+    let (list, set) = (option::LIST_META_CONTEXT, option::SET_META_CONTEXT);
+    let asked = |server: &mut Server, option, data: &[u8]| {
+        server.say(&option_bytes(option, data));
+        server.replies()
+    };
+    let allocation = contexts(&["base:allocation"]);
+    assert_eq!(asked(&mut server, set, &allocation), [reply::INVALID], "structured replies come first");
+    assert_eq!(asked(&mut server, option::STRUCTURED_REPLY, b""), [reply::ACK]);
+    for queries in [&[][..], &["base:"], &["base:allocation"], &["x:y", "base:"]] {
+        assert_eq!(asked(&mut server, list, &contexts(queries)), [reply::META_CONTEXT, reply::ACK], "{queries:?}");
+    }
+    for queries in [&[][..], &["base:"], &["x:y"]] {
+        assert_eq!(asked(&mut server, set, &contexts(queries)), [reply::ACK], "{queries:?}");
+    }
+    assert_eq!(asked(&mut server, set, b"\0\0\0\x05other\0\0\0\0"), [reply::UNKNOWN]);
+    for broken in [&allocation[..allocation.len() - 1], &[&allocation[..], b"x"].concat(), b"", &[0xff; 12]] {
+        assert_eq!(asked(&mut server, set, broken), [reply::INVALID]);
+    }
+    assert_eq!(asked(&mut server, set, &allocation), [reply::META_CONTEXT, reply::ACK]);
+    // The context was chosen for the export by its name, and not as the default export.
+    asked(&mut server, option::GO, &info_data(b""));
+    let question = request(command::BLOCK_STATUS, 0, 512);
+    server.say(&question.encode());
+    assert_eq!(server.heard()[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0x80, 1], "an error");
+    let mut server = Server::with_allocation(Store::in_memory(GEOMETRY).unwrap());
+    for (offset, length) in [(0, 0), (1 << 20, 512), (100, 512)] {
+        server.say(&request(command::BLOCK_STATUS, offset, length).encode());
+        assert_eq!(server.heard()[20..24], [0, 0, 0, 22], "NBD_EINVAL");
+    }
+}
+
 #[test]
 fn a_request_that_is_wrong_gets_its_error_and_the_connection_goes_on() {
     let mut server = Server::open(false);
@@ -273,7 +369,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     let asked = (0u16..9, any::<u16>(), 0u64..2 << 20, 0u32..3000);
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..60),
-        (0u32..12, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(option, data)| option_bytes(option, &data)),
+        (0u32..14, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(option, data)| option_bytes(option, &data)),
         prop::collection::vec(any::<u8>(), 0..9).prop_map(|name| option_bytes(option::GO, &info_data(&name))),
         Just(option_bytes(option::GO, &info_data(b"disk"))),
         asked.prop_map(|(command, flags, offset, length)| {

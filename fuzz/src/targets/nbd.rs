@@ -83,15 +83,34 @@ impl Peer {
             assert!(self.session.answer_read(cookie, offset, bytes, &self.store));
             return assert!(self.session.output.data().ends_with(&self.expected[range]), "{wanted:?}");
         }
+        if let Command::BlockStatus { one } = command {
+            assert!(self.session.answer_block_status(cookie, offset, bytes, one, &self.store));
+            return self.check_extents(offset, bytes);
+        }
         let data = self.session.input.data()[..command.payload_bytes(bytes)].to_vec();
         self.session.input.consume(data.len());
         match command {
             Command::Write { .. } => self.expected[range].copy_from_slice(&data),
             Command::Trim { .. } | Command::Zero { .. } => self.expected[range].fill(0),
-            Command::Read | Command::Flush => {}
+            Command::Read | Command::Flush | Command::BlockStatus { .. } => {}
         }
         let status = apply(wanted, &data, &self.store);
         self.session.answer(cookie, status);
+    }
+}
+
+impl Peer {
+    /// Checks that a hole holds zeros, that neighbours differ, and that all extents together are the range.
+    fn check_extents(&self, offset: u64, bytes: u32) {
+        let extents = self.store.extents(offset, bytes.into(), usize::MAX).expect("memory knows its extents");
+        let mut at = offset as usize;
+        for extent in &extents {
+            let held = &self.expected[at..at + extent.bytes as usize];
+            assert!(extent.is_data || held.iter().all(|byte| *byte == 0), "{extent:?} at {at}");
+            at += extent.bytes as usize;
+        }
+        assert!(extents.windows(2).all(|pair| pair[0].is_data != pair[1].is_data));
+        assert_eq!(at, offset as usize + bytes as usize);
     }
 }
 
@@ -100,11 +119,15 @@ fn option(number: u32, data: &[u8]) -> Vec<u8> {
     [&head.concat(), data].concat()
 }
 
+/// Data of the option by which a client chooses the metadata context of allocation for the export `disk`.
+const ALLOCATION: &[u8] = b"\0\0\0\x04disk\0\0\0\x01\0\0\0\x0fbase:allocation";
+
 /// Returns all bytes that a client sends before its first request.
 fn greeting(is_structured: bool) -> Vec<u8> {
     let mut bytes = 3u32.to_be_bytes().to_vec();
     if is_structured {
         bytes.extend(option(option::STRUCTURED_REPLY, b""));
+        bytes.extend(option(option::SET_META_CONTEXT, ALLOCATION));
     }
     bytes.extend(option(option::GO, &[0, 0, 0, 4, b'd', b'i', b's', b'k', 0, 1, 0, 3]));
     bytes
@@ -124,6 +147,8 @@ fn sessions() -> Vec<Vec<u8>> {
         request(command::WRITE_ZEROES, flag::NO_HOLE, 0, 8192),
         request(command::READ, 0, 0, 16384),
         request(command::FLUSH, 0, 0, 0),
+        request(command::BLOCK_STATUS, 0, 0, CAPACITY_BYTES as u32),
+        request(command::BLOCK_STATUS, flag::REQ_ONE, 512, 8192),
         request(command::READ, 0, CAPACITY_BYTES, 512),
         request(99, 0xffff, u64::MAX, u32::MAX),
         request(command::DISCONNECT, 0, 0, 0),
@@ -137,8 +162,15 @@ fn sessions() -> Vec<Vec<u8>> {
 fn handshakes() -> Vec<Vec<u8>> {
     let write = request(command::WRITE, 0, 0, 512);
     let flags = 3u32.to_be_bytes();
-    let lists =
-        [option(option::LIST, b""), option(option::INFO, &[0; 6]), option(77, b"?"), option(option::ABORT, b"")];
+    let lists = [
+        option(option::LIST, b""),
+        option(option::INFO, &[0; 6]),
+        option(option::STRUCTURED_REPLY, b""),
+        option(option::LIST_META_CONTEXT, &[0; 8]),
+        option(option::SET_META_CONTEXT, ALLOCATION),
+        option(77, b"?"),
+        option(option::ABORT, b""),
+    ];
     vec![
         [&[255][..], &greeting(true), &write].concat(),
         [&[0][..], &greeting(false), &write].concat(),

@@ -44,6 +44,7 @@ fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_p
         test $(nbdinfo --size \"$uri\") = 16777216
         nbdinfo --list \"$uri\" | grep -q 'export=\"disk\"'
         for can in flush fua trim zero multi-conn df; do nbdinfo --can $can \"$uri\" || { echo cannot $can; exit 1; }; done
+        nbdinfo --map \"$uri\" | grep -q '^ *0 *16777216 *3 '
         head -c 3000000 /dev/urandom > put; truncate -s 16M put
         nbdcopy --connections=4 put \"$uri\"; nbdcopy \"$uri\" got; cmp put got
         qemu-img convert -n -f raw -O raw got \"$uri\"; qemu-img compare -f raw -F raw put \"$uri\"

@@ -42,7 +42,7 @@ pub trait Request: fmt::Debug + Send {
     /// Returns operation, place and size, unless the request was refused. Fault rules are about those that move data or zeros.
     fn io(&self) -> Option<Io>;
 
-    /// Returns how the request is counted; nothing for one that was refused before it meant anything.
+    /// Returns how the request is counted; nothing for one that was refused before it meant anything, or only asks.
     fn class(&self) -> Option<RequestClass>;
 
     /// Returns the number of its queue or client, which fault rules compare with `thread`.

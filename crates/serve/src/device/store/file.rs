@@ -13,6 +13,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::MmapRaw;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use super::allocation::Allocation;
 use super::holes::Holes;
@@ -69,6 +71,27 @@ impl FileBacking {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(self.lose()),
             other => other.and_then(|()| self.check()),
         }
+    }
+
+    /// Returns true if the byte at `at` has its space on the disk, and the end of the run of blocks for which the same holds; it
+    /// ends no later than `end`.
+    ///
+    /// # Errors
+    /// If the disk does not say, or the file has become shorter.
+    pub(super) fn run(&self, at: u64, end: u64, block_bytes: u64) -> io::Result<(bool, u64)> {
+        self.check_length()?;
+        let (from, none) = (self.data_start + at, self.data_start + end);
+        let next = |wanted| match rustix::fs::seek(&self.file, wanted) {
+            Err(Errno::NXIO) => Ok(none),
+            found => found.map(|found| found.min(none)),
+        };
+        // A block that is data in part is data as a whole.
+        let data = (next(SeekFrom::Data(from))? - self.data_start) / block_bytes * block_bytes;
+        if data > at {
+            return Ok((false, data));
+        }
+        let hole = next(SeekFrom::Hole(from.max(self.data_start + data)))? - self.data_start;
+        Ok((true, hole.next_multiple_of(block_bytes).max(at + block_bytes)))
     }
 
     /// Writes bytes that may have no space on the disk yet.

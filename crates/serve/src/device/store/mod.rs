@@ -14,9 +14,11 @@
 
 mod allocation;
 pub(crate) mod copy;
+mod extent;
 mod file;
 mod header;
 mod holes;
+mod written;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -32,7 +34,9 @@ use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
 use file::FileBacking;
+use written::WrittenPages;
 
+pub use extent::Extent;
 pub use header::{Geometry, MAGIC};
 
 /// Bytes of a served device.
@@ -48,7 +52,7 @@ pub struct Store {
 /// Memory or file behind the mapping.
 #[derive(Debug)]
 enum Backing {
-    Memory,
+    Memory(WrittenPages),
     File(Box<FileBacking>),
 }
 
@@ -75,7 +79,8 @@ impl Store {
             // Without large pages, finding a page takes about as long as its bytes do; and that is all.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Store { geometry, backing: Backing::Memory, map: map.into() })
+        let written = WrittenPages::new(geometry.capacity_bytes);
+        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into() })
     }
 
     /// Opens the store in the file at `path`, which is made if it is missing or empty.
@@ -94,7 +99,7 @@ impl Store {
 
     /// Returns true if the bytes end with the process, so that a flush does nothing.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.backing, Backing::Memory)
+        matches!(self.backing, Backing::Memory(_))
     }
 
     /// Copies the bytes from `offset` on.
@@ -108,7 +113,7 @@ impl Store {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check(offset, into.len() as u64);
         match &self.backing {
-            Backing::Memory => self.copy_out(offset, into),
+            Backing::Memory(_) => self.copy_out(offset, into),
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, into.len() as u64) {
@@ -121,7 +126,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the words from `offset` on themselves, if they are always in memory; others may change them meanwhile.
+    /// Returns the words from `offset` on themselves, to read them, if they are always in memory; others may change them
+    /// meanwhile.
     ///
     /// # Panics
     /// Also if they do not begin and end with a word.
@@ -129,7 +135,7 @@ impl Store {
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
         match &self.backing {
-            Backing::Memory => Some(self.slice(offset, bytes as usize)),
+            Backing::Memory(_) => Some(self.slice(offset, bytes as usize)),
             Backing::File(_) => None,
         }
     }
@@ -149,7 +155,16 @@ impl Store {
         if !(offset | u64::from(bytes)).is_multiple_of(8) {
             return None;
         }
-        let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes as usize))) };
+        let backing = match &self.backing {
+            Backing::File(backing) => backing,
+            Backing::Memory(written) => {
+                let copied = copy(self.slice(offset, bytes as usize));
+                if access == StoreAccess::Write {
+                    written.note(offset, bytes.into());
+                }
+                return Some(copied);
+            }
+        };
         let _guard = backing.holes.copying();
         let is_there = match access {
             StoreAccess::Read => backing.allocation.holds(offset, bytes.into()),
@@ -197,7 +212,10 @@ impl Store {
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check(offset, from.len() as u64);
         match &self.backing {
-            Backing::Memory => self.copy_in(offset, from),
+            Backing::Memory(written) => {
+                self.copy_in(offset, from);
+                written.note(offset, from.len() as u64);
+            }
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
                 if !backing.allocation.can_overwrite(offset, from.len() as u64) {
@@ -219,7 +237,7 @@ impl Store {
         self.check(offset, bytes);
         match &self.backing {
             Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes),
-            Backing::Memory if !keep_space => self.forget(offset, bytes),
+            Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes),
             _ => self.write_zeros(offset, bytes),
         }
     }
@@ -295,7 +313,7 @@ impl Store {
     }
 
     /// Gives whole pages of memory back, and clears the rest.
-    fn forget(&self, offset: u64, bytes: u64) -> io::Result<()> {
+    fn forget(&self, written: &WrittenPages, offset: u64, bytes: u64) -> io::Result<()> {
         let end = offset + bytes;
         let (first, last) = (offset.next_multiple_of(PAGE_BYTES).min(end), end / PAGE_BYTES * PAGE_BYTES);
         if first >= last {
@@ -303,6 +321,7 @@ impl Store {
         }
         self.write_zeros(offset, first - offset)?;
         self.write_zeros(last, end - last)?;
+        written.forget(first, last);
         // SAFETY: the pages lie within the mapping, are private and anonymous, and no reference to them exists.
         let given = unsafe {
             libc::madvise(

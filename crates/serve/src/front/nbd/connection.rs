@@ -48,7 +48,7 @@ impl ConnectionRequest {
     fn payload_bytes(&self) -> u64 {
         match self.wanted.command {
             Command::Read | Command::Write { .. } => self.wanted.bytes.into(),
-            Command::Flush | Command::Trim { .. } | Command::Zero { .. } => 0,
+            Command::Flush | Command::Trim { .. } | Command::Zero { .. } | Command::BlockStatus { .. } => 0,
         }
     }
 }
@@ -58,11 +58,11 @@ impl Request for ConnectionRequest {
 
     #[inline]
     fn io(&self) -> Option<Io> {
-        Some(self.wanted.io())
+        self.wanted.io()
     }
 
     fn class(&self) -> Option<RequestClass> {
-        Some(self.wanted.io().into())
+        Some(self.wanted.io()?.into())
     }
 
     fn thread(&self) -> u64 {
@@ -70,7 +70,8 @@ impl Request for ConnectionRequest {
     }
 
     fn note(&self, record: &Record) {
-        record.note(self.wanted.io());
+        let Some(io) = self.wanted.io() else { return };
+        record.note(io);
         if self.wanted.command.is_durable() {
             record.note(Io::flush());
         }
@@ -78,7 +79,7 @@ impl Request for ConnectionRequest {
 
     fn submission(&self, part: usize) -> Option<Submission<'_>> {
         let io = match part {
-            0 => self.wanted.io(),
+            0 => self.wanted.io()?,
             1 if self.wanted.command.is_durable() => Io::flush(),
             _ => return None,
         };
@@ -226,6 +227,9 @@ impl<'a> NbdConnection<'a> {
         let AcceptedRequest { command, cookie, offset, bytes } = request.wanted;
         if command == Command::Read && status == Status::Ok {
             return self.session.answer_read(cookie, offset, bytes, store);
+        }
+        if let (Command::BlockStatus { one }, Status::Ok) = (command, status) {
+            return self.session.answer_block_status(cookie, offset, bytes, one, store);
         }
         self.session.answer(cookie, status);
         status == Status::Ok

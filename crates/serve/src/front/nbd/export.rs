@@ -33,6 +33,11 @@ pub enum Command {
         /// True if the discard must be durable when the command completes (force unit access).
         durable: bool,
     },
+    /// Question which blocks hold data.
+    BlockStatus {
+        /// True if the client wants the first extent alone.
+        one: bool,
+    },
     /// Write of zeros.
     Zero {
         /// True if the range must keep its space on the disk, so that later writes to it cannot fail for lack of space.
@@ -64,6 +69,10 @@ impl Export {
                 let keep_space = request.flags & flag::NO_HOLE != 0;
                 (Command::Zero { keep_space, durable }, flag::FUA | flag::NO_HOLE)
             }
+            command::BLOCK_STATUS => {
+                let one = request.flags & flag::REQ_ONE != 0;
+                (Command::BlockStatus { one }, flag::FUA | flag::REQ_ONE)
+            }
             _ => return Err(Status::Invalid),
         };
         if request.flags & !flags != 0 {
@@ -86,7 +95,8 @@ impl Export {
         }
         if end > self.geometry.capacity_bytes {
             // As in the protocol's description of its error values: beyond the end, writes lack space.
-            return Err(if request.command == command::READ { Status::Invalid } else { Status::NoSpace });
+            let is_question = matches!(request.command, command::READ | command::BLOCK_STATUS);
+            return Err(if is_question { Status::Invalid } else { Status::NoSpace });
         }
         let moves = matches!(request.command, command::READ | command::WRITE);
         if moves && length > wire::PAYLOAD_BYTES_MAX { Err(Status::Overflow) } else { Ok(()) }
@@ -110,14 +120,14 @@ impl Command {
     pub fn is_durable(self) -> bool {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
-            Command::Read | Command::Flush => false,
+            Command::Read | Command::Flush | Command::BlockStatus { .. } => false,
         }
     }
 
     /// Returns the kind of change that a history knows, if it is one.
     pub fn asked(self) -> Option<Asked> {
         match self {
-            Command::Read => None,
+            Command::Read | Command::BlockStatus { .. } => None,
             Command::Write { .. } => Some(Asked::Write),
             Command::Flush => Some(Asked::Flush),
             Command::Trim { .. } => Some(Asked::Trim),
@@ -136,7 +146,8 @@ mod tests {
     /// Returns true if NBD's protocol document allows a request.
     fn is_allowed(request: &Request) -> bool {
         let Request { flags, command, offset, length, .. } = *request;
-        let flags_of: [Option<u16>; 7] = [Some(0b101), Some(0b001), None, Some(0b001), Some(0b001), None, Some(0b011)];
+        let flags_of: [Option<u16>; 8] =
+            [Some(0b101), Some(0b001), None, Some(0b001), Some(0b001), None, Some(0b011), Some(0b1001)];
         let Some(Some(allowed)) = flags_of.get(usize::from(command)) else { return false };
         let end = u128::from(offset) + u128::from(length);
         let is_place = match command {
@@ -167,7 +178,7 @@ mod tests {
             }
         }
         // Six places of whole blocks, and a flush.
-        assert_eq!(taken, 6 * (4 + 2 + 2 + 4) + 2);
+        assert_eq!(taken, 6 * (4 + 2 + 2 + 4 + 4) + 2);
     }
 
     #[test]

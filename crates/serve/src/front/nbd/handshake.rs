@@ -3,7 +3,7 @@
 //! A client that keeps to the protocol gets an answer to every option, known or not. One that does not is let go.
 
 use super::export::Export;
-use super::wire::{self, OptionHeader, Parsed, handshake, info, option, reply, transmission};
+use super::wire::{self, OptionHeader, Parsed, allocation, handshake, info, option, reply, transmission};
 
 /// Progress of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Handshake {
     state: State,
     no_zeroes: bool,
     structured: bool,
+    /// Name of the export for which the client has chosen the metadata context of allocation.
+    allocation_of: Option<Vec<u8>>,
     /// Why the client is to be told to go, if it is.
     refusal: Option<&'static str>,
 }
@@ -36,6 +38,8 @@ pub enum Progress {
     Transmission {
         /// True if reads are answered with structured replies, false if with simple ones.
         structured: bool,
+        /// True if the client has chosen the metadata context of allocation, and may ask for block status.
+        has_allocation: bool,
     },
     /// The connection ends: the client has left, or has broken the protocol.
     Closed(Option<&'static str>),
@@ -45,7 +49,7 @@ impl Handshake {
     /// A handshake with its greeting, which goes to `output`.
     pub fn begin(output: &mut Vec<u8>) -> Handshake {
         output.extend(wire::greeting());
-        Handshake { state: State::ClientFlags, no_zeroes: false, structured: false, refusal: None }
+        Handshake { state: State::ClientFlags, no_zeroes: false, structured: false, allocation_of: None, refusal: None }
     }
 
     /// Refuses every export with a reason.
@@ -135,6 +139,9 @@ impl Handshake {
                 self.structured = true;
                 wire::option_reply(output, option, reply::ACK, b"");
             }
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT if export.structured_replies => {
+                self.meta_contexts(option, data, export, output);
+            }
             option::LIST | option::STRUCTURED_REPLY => wire::option_reply(output, option, reply::INVALID, b""),
             option::INFO | option::GO => return self.info(option, data, export, output),
             _ => wire::option_reply(output, option, reply::UNSUPPORTED, b""),
@@ -152,7 +159,44 @@ impl Handshake {
         if !self.no_zeroes {
             output.extend([0; 124]);
         }
-        Progress::Transmission { structured: self.structured }
+        self.transmission(name)
+    }
+
+    /// A metadata context holds for the export under the name for which it was chosen.
+    fn transmission(&self, name: &[u8]) -> Progress {
+        let has_allocation = self.allocation_of.as_deref() == Some(name);
+        Progress::Transmission { structured: self.structured, has_allocation }
+    }
+
+    /// Answers which of the queries there is a metadata context for, and keeps the choice if it is one.
+    fn meta_contexts(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) {
+        let is_choice = option == option::SET_META_CONTEXT;
+        if is_choice {
+            self.allocation_of = None;
+        }
+        let (mut is_known, mut queries) = (false, 0);
+        let parsed = wire::parse_meta_contexts(data, |query| {
+            is_known |= query == allocation::NAME || query == allocation::NAMESPACE && !is_choice;
+            queries += 1;
+        });
+        let Some(name) = parsed.filter(|_| self.structured) else {
+            return wire::option_reply(output, option, reply::INVALID, b"");
+        };
+        if !export.answers_to(name) {
+            return wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
+        }
+        // A list without queries is about all there are.
+        if is_known || queries == 0 && !is_choice {
+            let id = if is_choice { allocation::ID } else { 0 };
+            wire::option_reply(
+                output,
+                option,
+                reply::META_CONTEXT,
+                &[&id.to_be_bytes()[..], allocation::NAME].concat(),
+            );
+            self.allocation_of = is_choice.then(|| name.to_vec()).or(self.allocation_of.take());
+        }
+        wire::option_reply(output, option, reply::ACK, b"");
     }
 
     fn info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
@@ -177,7 +221,7 @@ impl Handshake {
         wire::option_reply(output, option, reply::INFO, &sizes);
         wire::option_reply(output, option, reply::ACK, b"");
         match option {
-            option::GO => Progress::Transmission { structured: self.structured },
+            option::GO => self.transmission(name),
             _ => Progress::More,
         }
     }

@@ -8,12 +8,15 @@ use phaselink_core::request::{Io, Op};
 use super::buffer::Buffer;
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
-use super::wire::{self, Parsed, Request, Status};
+use super::wire::{self, Parsed, Request, Status, allocation};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
 /// Room for what comes in one piece: a batch of small requests, or a share of a large write.
 const INPUT_BYTES: usize = 256 << 10;
+
+/// Most extents of a reply: clients ask again for what is behind them.
+const EXTENTS_MAX: usize = 8192;
 
 /// Protocol state of a connection.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub struct Session {
 #[derive(Debug)]
 enum Phase {
     Handshake(Handshake),
-    Transmission { structured: bool },
+    Transmission { structured: bool, has_allocation: bool },
     Closed,
 }
 
@@ -49,15 +52,16 @@ pub struct AcceptedRequest {
 
 impl AcceptedRequest {
     /// Returns operation, place and size.
-    pub fn io(&self) -> Io {
+    pub fn io(&self) -> Option<Io> {
         let op = match self.command {
             Command::Read => Op::Read,
             Command::Write { .. } => Op::Write,
             Command::Flush => Op::Flush,
             Command::Trim { .. } => Op::Discard,
             Command::Zero { .. } => Op::WriteZeroes,
+            Command::BlockStatus { .. } => return None,
         };
-        Io { op, offset: self.offset, bytes: self.bytes }
+        Some(Io { op, offset: self.offset, bytes: self.bytes })
     }
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; nothing if that part is
@@ -129,9 +133,12 @@ impl Session {
             match &mut self.phase {
                 Phase::Closed => return None,
                 Phase::Handshake(_) => self.shake_hands(export)?,
-                Phase::Transmission { .. } => {
+                &mut Phase::Transmission { has_allocation, .. } => {
                     let request = self.take_request()?;
-                    match export.accept(&request) {
+                    let is_known =
+                        |command: &Command| has_allocation || !matches!(command, Command::BlockStatus { .. });
+                    let accepted = export.accept(&request);
+                    match accepted.and_then(|command| Some(command).filter(is_known).ok_or(Status::Invalid)) {
                         Ok(command) => {
                             let Request { cookie, offset, length, .. } = request;
                             return Some(AcceptedRequest { command, cookie, offset, bytes: length });
@@ -158,7 +165,9 @@ impl Session {
         self.needs = self.input.data().len() + 1;
         match progress {
             Progress::More => return None,
-            Progress::Transmission { structured } => self.phase = Phase::Transmission { structured },
+            Progress::Transmission { structured, has_allocation } => {
+                self.phase = Phase::Transmission { structured, has_allocation };
+            }
             Progress::Closed(_) => self.phase = Phase::Closed,
         }
         Some(())
@@ -195,7 +204,7 @@ impl Session {
 
     /// Writes the reply to a request, without data.
     pub fn answer(&mut self, cookie: u64, status: Status) {
-        if matches!(self.phase, Phase::Transmission { structured: true }) && status != Status::Ok {
+        if matches!(self.phase, Phase::Transmission { structured: true, .. }) && status != Status::Ok {
             self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
             return self.output.push(&wire::error_body(status));
         }
@@ -206,7 +215,7 @@ impl Session {
     /// Writes the reply to a read, with bytes of `store`; returns false if the store does not give them.
     #[inline]
     pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
-        let structured = matches!(self.phase, Phase::Transmission { structured: true });
+        let structured = matches!(self.phase, Phase::Transmission { structured: true, .. });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
         let Ok(room) = self.output.room(head_bytes + bytes as usize) else {
             self.answer(cookie, Status::NoMemory);
@@ -229,6 +238,28 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Writes the reply to a question about blocks: extents of `store` from `offset` on, or the first alone. Returns false if the
+    /// store does not say.
+    pub fn answer_block_status(&mut self, cookie: u64, offset: u64, bytes: u32, one: bool, store: &Store) -> bool {
+        let most = if one { 1 } else { EXTENTS_MAX };
+        let Ok(extents) = store.extents(offset, bytes.into(), most) else {
+            self.answer(cookie, Status::Io);
+            return false;
+        };
+        let body_bytes = 4 + 8 * extents.len() as u32;
+        self.output.push(&wire::chunk_header(cookie, wire::chunk::BLOCK_STATUS, body_bytes));
+        self.output.push(&allocation::ID.to_be_bytes());
+        for extent in extents {
+            let state = if extent.is_data { 0 } else { allocation::HOLE | allocation::ZERO };
+            // No extent is longer than the request.
+            self.output.push(&(extent.bytes as u32).to_be_bytes());
+            self.output.push(&state.to_be_bytes());
+        }
+        true
+    }
+}
+
 /// Executes a request other than a read; `data` is that of a write. A durable request is durable when this returns.
 pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
     let done = change(wanted, data, store).and_then(|()| match wanted.command {
@@ -243,7 +274,7 @@ pub fn apply(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> Status {
 pub fn change(wanted: &AcceptedRequest, data: &[u8], store: &Store) -> io::Result<()> {
     let AcceptedRequest { command, offset, bytes, .. } = *wanted;
     match command {
-        Command::Read | Command::Flush => Ok(()),
+        Command::Read | Command::Flush | Command::BlockStatus { .. } => Ok(()),
         Command::Write { .. } => store.write(offset, data),
         // A trim is advice; the space goes, and what is read afterwards is zeros.
         Command::Trim { .. } => store.zero(offset, bytes.into(), false),

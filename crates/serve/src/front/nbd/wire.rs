@@ -52,6 +52,10 @@ pub mod option {
     pub const GO: u32 = 7;
     /// NBD_OPT_STRUCTURED_REPLY: asks for structured replies to reads.
     pub const STRUCTURED_REPLY: u32 = 8;
+    /// NBD_OPT_LIST_META_CONTEXT: lists the metadata contexts of an export that match the queries.
+    pub const LIST_META_CONTEXT: u32 = 9;
+    /// NBD_OPT_SET_META_CONTEXT: chooses metadata contexts of an export for block status.
+    pub const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Types of replies to options.
@@ -62,6 +66,8 @@ pub mod reply {
     pub const SERVER: u32 = 2;
     /// NBD_REP_INFO: information about an export, of one of the kinds in [`super::info`].
     pub const INFO: u32 = 3;
+    /// NBD_REP_META_CONTEXT: number and name of a metadata context.
+    pub const META_CONTEXT: u32 = 4;
     /// Bit that all error replies have.
     pub const ERROR: u32 = 1 << 31;
     /// NBD_REP_ERR_UNSUP: the server does not know the option.
@@ -116,6 +122,8 @@ pub mod command {
     pub const TRIM: u16 = 4;
     /// NBD_CMD_WRITE_ZEROES: writes zeros without a transfer of data.
     pub const WRITE_ZEROES: u16 = 6;
+    /// NBD_CMD_BLOCK_STATUS: asks for the state of extents in the chosen metadata contexts.
+    pub const BLOCK_STATUS: u16 = 7;
 }
 
 /// Flags of requests.
@@ -126,6 +134,22 @@ pub mod flag {
     pub const NO_HOLE: u16 = 1 << 1;
     /// NBD_CMD_FLAG_DF (do not fragment): the reply to a read must be one chunk.
     pub const DF: u16 = 1 << 2;
+    /// NBD_CMD_FLAG_REQ_ONE: block status of the first extent alone.
+    pub const REQ_ONE: u16 = 1 << 3;
+}
+
+/// Metadata context of allocation.
+pub mod allocation {
+    /// Namespace of the contexts that the protocol defines.
+    pub const NAMESPACE: &[u8] = b"base:";
+    /// Name of the context.
+    pub const NAME: &[u8] = b"base:allocation";
+    /// Number of the context on this server.
+    pub const ID: u32 = 1;
+    /// NBD_STATE_HOLE: the extent takes no space.
+    pub const HOLE: u32 = 1;
+    /// NBD_STATE_ZERO: the extent reads as zeros.
+    pub const ZERO: u32 = 1 << 1;
 }
 
 /// Chunks of structured replies.
@@ -136,6 +160,8 @@ pub mod chunk {
     pub const NONE: u16 = 0;
     /// NBD_REPLY_TYPE_OFFSET_DATA: data that was read, with its offset.
     pub const OFFSET_DATA: u16 = 1;
+    /// NBD_REPLY_TYPE_BLOCK_STATUS: a metadata context, and length and state of each extent.
+    pub const BLOCK_STATUS: u16 = 5;
     /// NBD_REPLY_TYPE_ERROR: status of a request that failed, with a message.
     pub const ERROR: u16 = (1 << 15) + 1;
 }
@@ -241,6 +267,26 @@ pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
     let count = usize::from(be16(data.get(name_end..name_end + 2)?, 0));
     let kinds = &data[name_end + 2..];
     (kinds.len() == 2 * count).then_some(name)
+}
+
+/// The export's name in the data of an option about metadata contexts, whose queries `each` is given; none if the data
+/// contradicts itself.
+pub fn parse_meta_contexts<'a>(data: &'a [u8], mut each: impl FnMut(&'a [u8])) -> Option<&'a [u8]> {
+    let (name, rest) = take_string(data)?;
+    let (count, mut rest) = rest.split_at_checked(4)?;
+    // Every query takes four bytes at least, so that a count beyond the data ends the loop early.
+    for _ in 0..be32(count, 0) {
+        let (query, behind) = take_string(rest)?;
+        each(query);
+        rest = behind;
+    }
+    rest.is_empty().then_some(name)
+}
+
+/// A string behind its length, and what follows.
+fn take_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = data.split_at_checked(4)?;
+    rest.split_at_checked(be32(length, 0) as usize)
 }
 
 /// A request, without the data of a write.

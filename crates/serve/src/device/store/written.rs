@@ -1,0 +1,103 @@
+//! Record of the pages of a store in memory that have been written since they were last given back.
+//!
+//! The kernel has no such record: it fills whole large pages, and counts a page that was only read. A bit is set after the bytes of a
+//! write are there, and cleared before the pages of a discard are given back. So a page without its bit holds zeros, unless a
+//! write to it has not returned.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::PAGE_BYTES;
+
+/// Words of a chunk, which stands for 128 MiB and is made at the first write there.
+const CHUNK_WORDS: usize = 512;
+const CHUNK_PAGES: u64 = CHUNK_WORDS as u64 * 64;
+
+type Chunk = Box<[AtomicU64]>;
+
+/// Bits of pages.
+#[derive(Debug)]
+pub(super) struct WrittenPages(Vec<OnceLock<Chunk>>);
+
+impl WrittenPages {
+    /// Makes the bits of a store in which nothing has been written.
+    pub(super) fn new(capacity_bytes: u64) -> WrittenPages {
+        let chunks = capacity_bytes.div_ceil(CHUNK_PAGES * PAGE_BYTES);
+        WrittenPages((0..chunks).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Notes that bytes have been written.
+    #[inline]
+    pub(super) fn note(&self, offset: u64, bytes: u64) {
+        for page in offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES) {
+            let chunk = self.0[(page / CHUNK_PAGES) as usize].get_or_init(new_chunk);
+            let (word, bit) = (&chunk[word_of(page)], 1 << (page % 64));
+            // Most pages are written more than once: then no line changes that other threads read.
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Notes that the whole pages from `first` to `last` are about to be given back.
+    pub(super) fn forget(&self, first: u64, last: u64) {
+        for page in first / PAGE_BYTES..last / PAGE_BYTES {
+            if let Some(chunk) = self.0[(page / CHUNK_PAGES) as usize].get() {
+                chunk[word_of(page)].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns true if the byte at `at` may have been written, and the end of the run of pages for which the same is known; a
+    /// run may end early.
+    pub(super) fn run(&self, at: u64) -> (bool, u64) {
+        let page = at / PAGE_BYTES;
+        let place = (page / CHUNK_PAGES) as usize;
+        let Some(chunk) = self.0[place].get() else { return (false, (place as u64 + 1) * CHUNK_PAGES * PAGE_BYTES) };
+        let word = chunk[word_of(page)].load(Ordering::Relaxed) >> (page % 64);
+        let is_written = word & 1 == 1;
+        let alike = if is_written { word.trailing_ones() } else { word.trailing_zeros().min(64 - (page % 64) as u32) };
+        (is_written, (page + u64::from(alike)) * PAGE_BYTES)
+    }
+}
+
+fn new_chunk() -> Chunk {
+    (0..CHUNK_WORDS).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn word_of(page: u64) -> usize {
+    (page % CHUNK_PAGES / 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the pages that have their bits, by runs.
+    fn written(pages: &WrittenPages, count: u64) -> Vec<u64> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < count * PAGE_BYTES {
+            let (is_written, until) = pages.run(at);
+            assert!(until > at && until.is_multiple_of(PAGE_BYTES));
+            found.extend((at / PAGE_BYTES..(until / PAGE_BYTES).min(count)).filter(|_| is_written));
+            at = until;
+        }
+        found
+    }
+
+    #[test]
+    fn pages_have_their_bits_from_a_write_to_the_page_until_the_whole_page_is_given_back() {
+        const PAGES: u64 = 2 * CHUNK_PAGES + 7;
+        let pages = WrittenPages::new(PAGES * PAGE_BYTES);
+        assert_eq!(written(&pages, PAGES), [0; 0]);
+        pages.note(63 * PAGE_BYTES + 4095, 2);
+        pages.note((CHUNK_PAGES - 1) * PAGE_BYTES, 2 * PAGE_BYTES);
+        pages.note((PAGES - 1) * PAGE_BYTES, 512);
+        assert_eq!(written(&pages, PAGES), [63, 64, CHUNK_PAGES - 1, CHUNK_PAGES, PAGES - 1]);
+        pages.forget(64 * PAGE_BYTES, CHUNK_PAGES * PAGE_BYTES);
+        assert_eq!(written(&pages, PAGES), [63, CHUNK_PAGES, PAGES - 1]);
+        pages.note(0, 64 * PAGE_BYTES);
+        assert_eq!(pages.run(PAGE_BYTES), (true, 64 * PAGE_BYTES));
+    }
+}
