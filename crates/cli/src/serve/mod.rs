@@ -106,6 +106,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stop = Arc::clone(&server.device.stop);
     interrupt::on_first(move || stop.request());
     announce(&server)?;
+    server.fronts.iter().flat_map(|front| front.notes(server.wait)).for_each(|note| notes::tell(&note));
     note_processors(&server);
     let (summary, command) = thread::scope(|scope| {
         let device = &server.device;

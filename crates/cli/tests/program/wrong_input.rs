@@ -300,7 +300,7 @@ fn one_of_several_drives_is_served_with_and_without_timing() {
 #[test]
 fn what_hosts_over_vfio_user_cannot_be_told_is_refused_by_its_key() {
     for (setting, word) in [
-        ("nvme.queue_pairs=33", "nvme.queue_pairs from 1 to 32"),
+        ("nvme.queue_pairs=65", "nvme.queue_pairs from 1 to 64"),
         ("nvme.max_transfer_kib=4", "nvme.max_transfer_kib of 8 or more"),
         ("nvme.block_bytes=256", "nvme.block_bytes a power of two from 512"),
     ] {

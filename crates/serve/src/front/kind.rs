@@ -10,6 +10,7 @@ use phaselink_core::problem::{Problem, Problems};
 
 use super::service::Service;
 use crate::bench::target::Target;
+use crate::clock::Wait;
 use crate::device::report::EmptyExchange;
 use crate::device::store::Geometry;
 
@@ -80,6 +81,11 @@ pub struct TargetKind {
 pub trait Front: fmt::Debug + Send + Sync {
     /// Returns the addresses at which clients find the drive, as they are announced.
     fn addresses(&self) -> Vec<String>;
+
+    /// Returns notes for users about addresses at which some clients cannot attach.
+    fn notes(&self, _wait: Wait) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Measures an exchange with a client in which nothing is done: the least that a client sees of its own way.
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
-use phaselink_core::ledger::Outcome;
+use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::request::Io;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
@@ -202,9 +202,17 @@ impl<'a> SharedEngine<'a> {
         self.wall.is_idle()
     }
 
-    /// Returns what the engine has measured.
+    /// Returns what the engine has measured. Queues that real hosts have not used are left out.
     pub fn outcome(&self) -> Outcome {
-        self.wall.engine().outcome(&self.drive, self.seed)
+        let mut outcome = self.wall.engine().outcome(&self.drive, self.seed);
+        if self.threads.is_empty() {
+            let is_used = |job: &JobOutcome| job.kinds().next().is_some();
+            match outcome.jobs.iter().any(is_used) {
+                true => outcome.jobs.retain(is_used),
+                false => outcome.jobs.truncate(1),
+            }
+        }
+        outcome
     }
 
     #[inline]

@@ -8,10 +8,10 @@ use crate::device::store::Geometry;
 
 /// Value of the VS register: NVM Express Base Specification 2.0.
 pub(super) const VERSION: u32 = 0x0002_0000;
-/// Maximum number of I/O queue pairs of a served drive, beside the admin queue.
+/// Maximum number of I/O queue pairs of a served drive, beside the admin queue: one for each processor of most hosts.
 ///
-/// Linux and SPDK have been seen to create as many. The doorbell page has room for 511 pairs, the MSI-X table for 127 vectors.
-pub const QUEUE_PAIRS_MAX: usize = 32;
+/// The doorbell page has room for 511 pairs, the MSI-X table for 127 vectors.
+pub const QUEUE_PAIRS_MAX: usize = 64;
 /// Maximum number of commands that Abort may name at a time (ACL, which counts from 0).
 pub(super) const ABORTS_MAX: u8 = 4;
 /// Maximum number of Asynchronous Event Requests in flight (AERL, which counts from 0).
@@ -28,6 +28,12 @@ pub fn interrupt_vectors(limits: &Limits) -> u16 {
     limits.queue_pairs as u16 + 1
 }
 
+/// Returns the number of I/O queue pairs that hosts are offered. One pair suits the modelled host of most drives, but real hosts
+/// have a pair for each processor, and some drivers fail without: a drive with one pair offers as many as there can be.
+pub fn offered_queue_pairs(drive: &Drive) -> u32 {
+    if drive.nvme.queue_pairs == 1 { QUEUE_PAIRS_MAX as u32 } else { drive.nvme.queue_pairs }
+}
+
 /// Returns the limits that a drive of this geometry reports to real hosts.
 ///
 /// # Errors
@@ -42,6 +48,7 @@ pub fn served_limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Proble
     let whole = Limits {
         blocks: capacity_bytes / u64::from(block_bytes),
         block_shift: block_bytes.trailing_zeros(),
+        queue_pairs: offered_queue_pairs(drive),
         ..Limits::of_real_hosts(drive)
     };
     let limits = whole.divided(drive.nvme.namespaces);
@@ -88,10 +95,20 @@ mod tests {
     }
 
     #[test]
+    fn drive_with_one_queue_pair_offers_hosts_a_pair_for_each_processor() {
+        for (queue_pairs, offered) in [(1, 64), (2, 2), (64, 64)] {
+            let mut drive = Drive::shipped("nvme").expect("the drive nvme is shipped");
+            drive.nvme.queue_pairs = queue_pairs;
+            let limits = served_limits(&drive, geometry(&drive)).expect("NVMe can express all of these values");
+            assert_eq!((limits.queue_pairs, interrupt_vectors(&limits)), (offered, offered as u16 + 1));
+        }
+    }
+
+    #[test]
     fn value_that_nvme_cannot_express_is_refused_with_its_key() {
         for (change, word) in [
             ((|drive| drive.nvme.block_bytes = 256) as fn(&mut Drive), "blocks of 256 bytes"),
-            (|drive| drive.nvme.queue_pairs = 33, "nvme.queue_pairs = 33"),
+            (|drive| drive.nvme.queue_pairs = 65, "nvme.queue_pairs = 65"),
             (|drive| drive.nvme.max_transfer_kib = 4, "nvme.max_transfer_kib = 4"),
         ] {
             let refused = limits_of_changed_drive(change).expect_err(word);

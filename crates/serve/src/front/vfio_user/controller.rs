@@ -79,6 +79,20 @@ impl ControllerSocket {
         self.is_for_drivers
     }
 
+    /// Returns a note for users whose clients cannot attach: drivers that look for this name ring doorbells by memory alone.
+    pub fn note(&self, wait: Wait) -> Option<String> {
+        let directory = self.path.parent().filter(|_| self.path.ends_with(SOCKET_IN_DIRECTORY))?;
+        let is_mappable = self.is_for_drivers || wait == Wait::Spin;
+        (!is_mappable).then(|| {
+            let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+            format!(
+                "note: SPDK cannot attach to {}, as its doorbells cannot be mapped; it can with --vfio-user {} or --wait spin",
+                self.address(),
+                directory.display()
+            )
+        })
+    }
+
     /// Returns the limits that clients are offered.
     pub fn limits(&self) -> &Limits {
         &self.identity.limits
@@ -430,6 +444,21 @@ pub(super) mod tests {
             ControllerSocket::bind(&std::env::temp_dir().join(name), &drive, GEOMETRY, number).unwrap()
         };
         (0..controllers).map(bind).collect()
+    }
+
+    #[test]
+    fn socket_named_as_drivers_look_for_it_has_a_note_unless_its_doorbells_can_be_mapped() {
+        let directory = std::env::temp_dir().join(format!("phaselink-note-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let drive = Drive::shipped("nvme").unwrap();
+        let bind = |path: &Path| ControllerSocket::bind(path, &drive, GEOMETRY, 0).unwrap();
+        let named = bind(&directory.join("cntrl"));
+        let note = named.note(Wait::Adaptive).unwrap();
+        assert!(note.ends_with(&format!("--vfio-user {} or --wait spin", directory.display())), "{note}");
+        assert_eq!((named.note(Wait::Spin), bind(&directory.join("other")).note(Wait::Adaptive)), (None, None));
+        drop(named);
+        assert_eq!(bind(&directory).note(Wait::Adaptive), None);
+        fs::remove_dir(&directory).unwrap();
     }
 
     #[test]

@@ -48,6 +48,7 @@ use phaselink_core::protocol::halves::Attachment;
 
 use super::kind::{Front, FrontArguments, FrontKind, STRICT, Switch, all};
 use super::service::Service;
+use crate::clock::Wait;
 use crate::device::empty_exchange;
 use crate::device::report::EmptyExchange;
 
@@ -95,6 +96,10 @@ pub struct VfioUser(pub Vec<ControllerSocket>);
 impl Front for VfioUser {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(ControllerSocket::address).collect()
+    }
+
+    fn notes(&self, wait: Wait) -> Vec<String> {
+        self.0.iter().filter_map(|socket| socket.note(wait)).collect()
     }
 
     /// Measures a doorbell and an interrupt. Clients that have the page of the doorbells poll for completions, too.

@@ -24,6 +24,7 @@ use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
 use crate::front::service::Service;
+use crate::nvme::limits;
 
 /// Queues of a controller whose socket another thread owns.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ pub(super) struct ControllerGroup<'a> {
 /// Adapts a drive to hosts that bring their own software: queues for so many controllers, and no costs of the modelled host.
 pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
     let mut drive = drive.without_faults();
-    drive.nvme.queue_pairs *= controllers as u32;
+    drive.nvme.queue_pairs = limits::offered_queue_pairs(&drive) * controllers as u32;
     drive.stack.stages.clear();
     drive.stack.copy_bytes_per_ns = 0.0;
     let host = &mut drive.host;
@@ -81,7 +82,7 @@ pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::R
     let mut fronts = divide(served, &controllers, wakeups.len(), service.wait);
     fronts.extend(aside_groups(served, &controllers, service.wait).into_iter().take(asides.len()));
     if service.timing {
-        let (lead, pairs) = (exchange_of_words(), service.device.drive.nvme.queue_pairs as u16);
+        let (lead, pairs) = (exchange_of_words(), limits::offered_queue_pairs(&service.device.drive) as u16);
         fronts.iter_mut().for_each(|front| (front.completion_lead, front.model_queue_pairs) = (lead, Some(pairs)));
     }
     let run = |(group, front): (PollGroup<'_>, ControllerGroup<'_>)| {
@@ -391,7 +392,7 @@ mod tests {
 
     #[test]
     fn every_set_has_one_thread_and_controllers_of_one_queue_take_turns() {
-        for (controllers, queue_pairs, threads) in [(1, 6, 2), (1, 2, 2), (3, 1, 2), (4, 4, 3)] {
+        for (controllers, queue_pairs, threads) in [(1, 6, 2), (1, 2, 2), (3, 2, 2), (4, 4, 3)] {
             let (served, wakeups) = (sockets("sets", controllers, queue_pairs), wakeups(threads));
             let groups = controller_groups(&served, &wakeups.iter().collect::<Vec<_>>(), &[]);
             let divided = divide(&served, &groups, threads, Wait::Adaptive);
