@@ -91,7 +91,14 @@ impl Server {
         self.device.store.flush()?;
         let tally = self.device.tallies.sum();
         let measured = || report::outcome(&self.device.drive.name, &tally, span(started.elapsed()));
-        Ok(Summary { outcome: modelled.unwrap_or_else(measured), tally, exchanges })
+        let mut outcome = modelled.unwrap_or_else(measured);
+        for (name, count) in self.device.faults.counters() {
+            match outcome.counters.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, counted)) => *counted += count,
+                None => outcome.counters.push((name, count)),
+            }
+        }
+        Ok(Summary { outcome, tally, exchanges })
     }
 
     /// Measures exchanges before anything else takes the machine's time.

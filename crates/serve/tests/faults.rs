@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 use background::{Background, alone, device};
 use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{JobOutcome, Outcome};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, opcode};
+use phaselink_core::time::Span;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::Export;
@@ -385,7 +387,18 @@ fn apply_faults(device_threads: usize, kind: Kind, timing: bool, wait: Wait) {
         let again = if kind == Kind::SharedMemory { Got::Nothing } else { Got::Data(vec![2; 512]) };
         assert_eq!(host.again(512), again);
     }
-    assert_eq!(server.finish().tally.errors, 3);
+    let summary = server.finish();
+    assert_eq!(summary.tally.errors, 3);
+    figures_have_faults(&summary.outcome);
+}
+
+/// Checks that the figures of a server have the faults that [`apply_faults`] applies, and the delays in the latencies.
+fn figures_have_faults(outcome: &Outcome) {
+    let counted = |name: &str| outcome.counters.iter().find(|(known, _)| *known == name).map(|(_, count)| *count);
+    assert_eq!((counted("fault_delays"), counted("fault_hangs"), counted("fault_errors")), (Some(2), Some(1), Some(1)));
+    let longest = |of: fn(&JobOutcome) -> Span| outcome.jobs.iter().map(of).max().unwrap();
+    let (read, write) = (longest(|job| job.read.total.max()), longest(|job| job.write.total.max()));
+    assert!(read >= Span::from_ms(29) && write >= Span::from_ms(19), "{read:?} {write:?}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn seen<Connected>(
     let tally = server.finish().tally;
     for (behaviour, _) in &tally.undefined {
         let line = format!("phaselink_undefined_total{{kind=\"{}\"}}", behaviour.kind);
-        assert!(metrics::text(&tally).contains(&line), "{line}");
+        assert!(metrics::text(&tally, &[]).contains(&line), "{line}");
     }
     tally.undefined.iter().map(|(behaviour, count)| (behaviour.kind, *count)).collect()
 }

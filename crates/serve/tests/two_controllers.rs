@@ -331,7 +331,10 @@ impl Conversation {
         self.timing.record(1 << 16);
         for (token, command) in (0..).zip(commands) {
             let lists = command.lists.as_deref();
-            self.timing.place(at, &HostCommand { queue: 0, entry: &command.bytes, lists, io: command.io(), token });
+            self.timing.place(
+                at,
+                &HostCommand { queue: 0, entry: &command.bytes, lists, io: command.io(), token, delayed: Span::ZERO },
+            );
         }
         self.timing.inject(at, Input::Ring { queue: 0 });
         let mut done = 0;

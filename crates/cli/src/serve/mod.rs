@@ -232,7 +232,12 @@ impl Arguments {
 
     fn text(&self, server: &Server, summary: &Summary) -> String {
         let Summary { outcome, tally, exchanges } = summary;
-        let mut counts = served::counts(tally).to_string();
+        let mut counts = served::counts(tally);
+        // With timing on, the account of the model has them.
+        for (name, count) in outcome.counters.iter().filter(|_| !server.timing) {
+            counts.row([name.to_string(), units::grouped(*count)]);
+        }
+        let mut counts = counts.to_string();
         if self.fronts.is_strict() {
             counts += &format!("\n{}", served::undefined_text(tally));
         }

@@ -176,9 +176,11 @@ pub enum FaultSubject {
 }
 
 impl Fault {
-    /// Table of this fault for a drive file, with those keys alone that differ from their defaults.
+    /// Table of this fault for a drive file: the keys that differ from their defaults, and those that name the part of the
+    /// memory that fails, as a reader does not know that 0 is meant.
     pub fn table(&self) -> serde_json::Map<String, Json> {
-        self.said().into_iter().map(|(key, value)| (String::from(key), value)).collect()
+        let named = self.values().into_iter().filter(|(key, _)| matches!(*key, "bank" | "chip") && self.takes(key));
+        self.said().into_iter().chain(named).map(|(key, value)| (String::from(key), value)).collect()
     }
 
     /// Keys of this fault whose values differ from their defaults, `action` first.

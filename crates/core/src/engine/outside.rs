@@ -5,7 +5,7 @@ use crate::drive::Drive;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::real_hosts::HostCommand;
 use crate::request::Io;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// An input from outside the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,17 @@ pub enum Input {
         io: Io,
         /// Number by which the caller knows the request.
         token: u32,
+    },
+    /// A request that was held back before it came to the application's end. Its latency counts from then on.
+    DelayedRequest {
+        /// Thread that submits the request.
+        thread: u16,
+        /// Operation, place and length.
+        io: Io,
+        /// Number by which the caller knows the request.
+        token: u32,
+        /// Time for which the request was held back.
+        delayed: Span,
     },
     /// A register write of a host's own driver that has just reached the device.
     RegisterWrite {
@@ -117,7 +128,11 @@ impl Engine {
         self.call(0);
         match input {
             Input::Request { thread, io, token } => {
-                self.host.inject(at, thread, io, token, &self.devices[0].driver, &mut self.shared);
+                self.host.inject(at, at, thread, (io, token), &self.devices[0].driver, &mut self.shared);
+            }
+            Input::DelayedRequest { thread, io, token, delayed } => {
+                let due = at - delayed;
+                self.host.inject(at, due, thread, (io, token), &self.devices[0].driver, &mut self.shared);
             }
             Input::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
@@ -143,7 +158,25 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::request::Op;
-    use crate::time::Span;
+
+    #[test]
+    fn the_latency_of_a_request_that_was_held_back_has_that_time_in_it() {
+        let total = |delayed: Span| {
+            let mut engine = Engine::new(&Drive::shipped("nvme").unwrap(), 1);
+            let thread = engine.add_client(1);
+            let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+            let at = Time::ZERO + Span::from_ms(50);
+            engine.inject(at, Input::DelayedRequest { thread, io, token: 7, delayed });
+            engine.run_until(at + Span::from_ms(1));
+            let outcome = engine.outcome(&Drive::shipped("nvme").unwrap(), 1);
+            let done = engine.take_completed().expect("the request is done");
+            (outcome.jobs[0].read.total.mean(), done.at.since(at))
+        };
+        let (usual, took) = total(Span::ZERO);
+        let (delayed, still_took) = total(Span::from_ms(20));
+        assert_eq!(took, still_took, "the result comes as if there had been no delay before");
+        assert!(delayed >= usual + Span::from_ms(19) && delayed <= usual + Span::from_ms(21), "{delayed:?}");
+    }
 
     #[test]
     fn events_are_handled_no_further_than_a_request_from_outside_that_is_done() {

@@ -117,10 +117,18 @@ impl Host {
 
     /// Gives a request from outside to a thread without a generator. Its operation is one that the drive has a command for
     /// ([`Drive::check_operation`]).
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &AnyDriver, shared: &mut Shared) {
+    pub fn inject(
+        &mut self,
+        now: Time,
+        due: Time,
+        thread: u16,
+        (io, token): (Io, u32),
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due: now, drive: 0 });
+        this.external.push_back(Next { io, due, drive: 0 });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;

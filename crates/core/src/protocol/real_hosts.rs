@@ -4,7 +4,7 @@
 use crate::memory::HostMemory;
 use crate::protocol::ports::HostPorts;
 use crate::request::Io;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Command that the driver of a real host has written, as the device has read it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub struct HostCommand<'a> {
     pub io: Option<Io>,
     /// Number that the sender uses for the command.
     pub token: u32,
+    /// Time for which the command was held back before it came: its latency counts from then on.
+    pub delayed: Span,
 }
 
 /// Queues of a driver that leaves them to real hosts.

@@ -120,7 +120,10 @@ fn write_of_a_real_host(drive: &Drive, opcode: u8, dword_12: u32) -> Span {
     entry[24..32].copy_from_slice(&0x10_0000u64.to_le_bytes());
     entry[48..52].copy_from_slice(&(dword_12 | (4096 / drive.nvme.block_bytes - 1)).to_le_bytes());
     let io = Some(io(Op::Write, 0, 4096));
-    engine.place(Time::ZERO, &HostCommand { queue: 0, entry: &entry, lists: Some(&[]), io, token: 3 });
+    engine.place(
+        Time::ZERO,
+        &HostCommand { queue: 0, entry: &entry, lists: Some(&[]), io, token: 3, delayed: Span::ZERO },
+    );
     engine.inject(Time::ZERO, Input::Ring { queue: 0 });
     engine.run_until(Time::ZERO + Span::from_ms(20));
     engine.take_completed().expect("20 ms are enough").at.since(Time::ZERO)

@@ -6,6 +6,7 @@
 //!
 //! As long as there is no rule, a request costs one load and one branch.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -50,6 +51,8 @@ pub struct FaultScope {
 struct Kept {
     rules: Vec<Active>,
     added: u64,
+    /// Effects of rules that have been cleared, by the names of their counters.
+    cleared: BTreeMap<&'static str, u64>,
 }
 
 /// Rule in force.
@@ -150,9 +153,27 @@ impl Faults {
     pub fn clear(&self, number: Option<u64>) -> usize {
         let mut kept = locked(&self.kept);
         let before = kept.rules.len();
-        kept.rules.retain(|active| number.is_some_and(|number| number != active.number));
+        let Kept { rules, cleared, .. } = &mut *kept;
+        for active in rules.extract_if(.., |active| number.is_none_or(|number| number == active.number)) {
+            if !self.is_of_model(&active.rule.fault) {
+                let (name, count) = active.rule.count();
+                *cleared.entry(name).or_default() += count;
+            }
+        }
         self.show(&kept);
         before - kept.rules.len()
+    }
+
+    /// Returns how often each effect has been applied outside the model since the start, by the names of a run's counters;
+    /// rules that have been cleared count, too.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let kept = locked(&self.kept);
+        let mut counters = kept.cleared.clone();
+        for active in kept.rules.iter().filter(|active| !self.is_of_model(&active.rule.fault)) {
+            let (name, count) = active.rule.count();
+            *counters.entry(name).or_default() += count;
+        }
+        counters.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// Lists every rule with its number, and for rules that are matched here how many events each has met and how often it was
@@ -377,8 +398,10 @@ mod tests {
         assert_eq!(met, [Some(FaultOutcome::Hangs), fails, Some(FaultOutcome::Hangs), fails]);
         assert_eq!(faults.match_request(0, || Some(WRITE)), fails);
         assert_eq!(faults.list()[0]["happened"], 2);
+        assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)]);
         assert_eq!((faults.list()[1]["met"].as_u64(), faults.clear(Some(2)), faults.clear(None)), (Some(3), 1, 1));
         assert_eq!(faults.match_request(0, || Some(WRITE)), None);
+        assert_eq!(faults.counters(), [("fault_errors", 3), ("fault_hangs", 2)], "those of cleared rules stay");
     }
 
     #[test]
@@ -435,6 +458,7 @@ mod tests {
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
         let modelled = Faults::new(FaultScope { model: true, interrupts: true });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));
+        assert_eq!(modelled.list()[0]["fault"], json!({ "action": "slow-bank", "bank": 0 }), "the bank is named");
         assert_eq!(modelled.add("control", of(FaultAction::LoseInterrupt)), Ok(2));
         let numbers: Vec<u64> = modelled.of_model().into_iter().map(|(number, _)| number).collect();
         assert_eq!((numbers, modelled.match_interrupt()), (vec![1], Some(InterruptFault::Lost)));

@@ -87,7 +87,7 @@ impl MetricsClient {
                 RequestState::Incomplete => continue,
                 RequestState::Refused(status) => http::refusal(status),
                 RequestState::Complete { .. } => {
-                    let text = text(&device.tallies.sum());
+                    let text = text(&device.tallies.sum(), &device.faults.counters());
                     http::response(HttpStatus::Ok, PROMETHEUS_TEXT, text.as_bytes())
                 }
             };
@@ -98,8 +98,8 @@ impl MetricsClient {
     }
 }
 
-/// Returns the metrics in the text format of Prometheus.
-pub fn text(tally: &Tally) -> String {
+/// Returns the metrics in the text format of Prometheus, with how often each effect of a fault has been applied.
+pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     let mut text = String::new();
     let all = tally.directions();
     head(&mut text, "requests_total", "counter", "Requests served.");
@@ -112,6 +112,12 @@ pub fn text(tally: &Tally) -> String {
     }
     head(&mut text, "errors_total", "counter", "Requests refused or failed.");
     let _ = writeln!(text, "phaselink_errors_total {}", tally.errors);
+    if !faults.is_empty() {
+        head(&mut text, "faults_total", "counter", "Effects of fault rules, by the counter of a run.");
+    }
+    for (name, count) in faults {
+        line(&mut text, "faults_total", &format!("counter=\"{name}\""), *count as f64);
+    }
     if !tally.undefined.is_empty() {
         head(&mut text, "undefined_total", "counter", "What hosts did that their specification leaves undefined.");
     }

@@ -485,14 +485,17 @@ impl<R: Request> Lifecycle<'_, R> {
             return self.complete(endpoint, request.fetched);
         };
         endpoint.detach(request.request_mut());
+        // The delay of a fault counts with the first part.
+        let is_first = request.due == Time::ZERO;
         let submitted = self.submission_time(&mut request, clock);
+        let delayed = if is_first { request.delayed } else { Span::ZERO };
         let early = self.delivery != Delivery::AtInstant;
         let token = self.in_model.insert(Some(request));
         let place = &mut self.in_model[token as usize];
         let Some(RequestInFlight { fetched, part, .. }) = place else { return };
         let submission = fetched.request.submission(*part).and_then(|part| self.operations.modelled(part));
         let Some(submission) = submission else { return };
-        self.model.submit(submitted, submission, token, early, has_more);
+        self.model.submit(submitted, submission, token, (early, has_more), delayed);
         if self.delivery == Delivery::ByClient {
             // Nothing is copied here that has just been written: the copy would wait for the client's cache lines.
             fetched.status = endpoint.transfer(&fetched.request, fetched.effect, self.device, &mut self.space);

@@ -6,7 +6,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::Completed;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::request::{Io, Op};
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 
 use crate::clock::{Clock, Wait};
 use crate::model::commands::SentCommand;
@@ -124,27 +124,46 @@ impl<'a> Model<'a> {
     }
 
     /// Submits a request at an instant of the clock. `early` says that its result is wanted as soon as it is known; `has_more`
-    /// says that the next command of its queue was announced by the same doorbell.
+    /// says that the next command of its queue was announced by the same doorbell; a fault has held the request back for
+    /// `delayed` before.
     ///
     /// # Panics
     /// If there is no model.
     #[inline]
-    pub fn submit(&mut self, submitted: Time, submission: Submission<'_>, token: u32, early: bool, has_more: bool) {
+    pub fn submit(
+        &mut self,
+        submitted: Time,
+        submission: Submission<'_>,
+        token: u32,
+        (early, has_more): (bool, bool),
+        delayed: Span,
+    ) {
         match submission {
             Submission::Software { turn, io } => match self {
                 Model::None => unreachable!("a request is submitted to a model"),
-                Model::Here(engine) => engine.submit(submitted, turn, io, token, early),
-                Model::Elsewhere(engine) => engine.submit(submitted, turn, io, token, early),
+                Model::Here(engine) => engine.submit(submitted, turn, io, token, early, delayed),
+                Model::Elsewhere(engine) => engine.submit(submitted, turn, io, token, early, delayed),
             },
             Submission::Command { queue, io, entry, lists } => {
                 let ModelQueue { number: queue, owner, entries, has_interrupts } = queue;
                 let (rung, entry, lists) = (submitted, *entry, lists.map(<[u8]>::to_vec));
-                let command =
-                    SentCommand { rung, queue, owner, entries, has_interrupts, token, io, entry, lists, has_more };
+                let sent = SentCommand {
+                    rung,
+                    queue,
+                    owner,
+                    entries,
+                    has_interrupts,
+                    token,
+                    io,
+                    entry,
+                    lists,
+                    has_more,
+                    delayed,
+                };
                 match self {
                     Model::None => unreachable!("a command is submitted to a model"),
-                    Model::Here(engine) => engine.submit_command(command),
-                    Model::Elsewhere(engine) => engine.submit_command(&command),
+                    Model::Here(engine) => engine.submit_command(sent),
+                    Model::Elsewhere(engine) => engine.submit_command(&sent),
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::request::{Io, Op};
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 
 use crate::device::pipe::{PipeRecord, WORDS};
 use crate::model::wall::Wall;
@@ -24,6 +24,9 @@ const HAS_INTERRUPTS: u64 = 1 << 12;
 const OP_SHIFT: u32 = 8;
 const OP_MASK: u64 = 0xf;
 const QUEUE_SHIFT: u32 = 16;
+/// The delay by a fault, in whole microseconds of 32 bits: up to an hour.
+const DELAY_SHIFT: u32 = 32;
+const DELAY_UNIT_PS: u64 = 1_000_000;
 
 /// Command of a real host, as it is sent to the engine's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(crate) struct SentCommand {
     pub lists: Option<Vec<u8>>,
     /// True if the next command of its queue was announced by the same doorbell.
     pub has_more: bool,
+    /// Time for which a fault has held the command back.
+    pub delayed: Span,
 }
 
 impl SentCommand {
@@ -55,7 +60,8 @@ impl SentCommand {
             | flag(self.lists.is_some(), HAS_LISTS)
             | flag(self.has_more, HAS_MORE)
             | flag(self.has_interrupts, HAS_INTERRUPTS)
-            | u64::from(self.queue) << QUEUE_SHIFT;
+            | u64::from(self.queue) << QUEUE_SHIFT
+            | (self.delayed.as_ps() / DELAY_UNIT_PS).min(u32::MAX.into()) << DELAY_SHIFT;
         let lists = self.lists.as_deref().unwrap_or_default();
         let (offset, bytes) = self.io.map_or((0, 0), |io| (io.offset, io.bytes));
         let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
@@ -118,6 +124,7 @@ impl IncomingCommand {
             entry,
             lists: (flags & HAS_LISTS != 0).then(|| lists[..self.list_bytes()].to_vec()),
             has_more: flags & HAS_MORE != 0,
+            delayed: Span::from_ps((flags >> DELAY_SHIFT) * DELAY_UNIT_PS),
         }
     }
 }
@@ -192,6 +199,7 @@ impl HostQueue {
             lists: command.lists.as_deref(),
             io: command.io,
             token: *token,
+            delayed: command.delayed,
         });
         let arrived = wall.ring(rung, queue, commands);
         Some((tokens, arrived))
@@ -217,6 +225,7 @@ mod tests {
                 token: u32::MAX,
                 io: io.filter(|_| lists.is_some()),
                 entry: std::array::from_fn(|byte| byte as u8),
+                delayed: if lists.is_none() { Span::ZERO } else { Span::from_ms(20) },
                 lists,
                 has_more: true,
             };

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use phaselink_core::request::{Io, Op};
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 
 use crate::device::pipe::{Pipe, PipeRecord};
 use crate::device::wakeup::Wakeup;
@@ -119,6 +119,8 @@ pub(super) enum Call {
         token: u32,
         /// True if the result is wanted as soon as it is known, before it is due.
         early: bool,
+        /// Time for which a fault has held the request back.
+        delayed: Span,
     },
 }
 
@@ -131,20 +133,21 @@ impl Call {
     pub(super) fn encode(self) -> PipeRecord {
         match self {
             Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
-            Call::Request { submitted, turn, io: Io { op, offset, bytes }, token, early } => {
+            Call::Request { submitted, turn, io: Io { op, offset, bytes }, token, early, delayed } => {
                 let flags = (op as u64) << Call::OP_SHIFT | if early { Call::EARLY } else { 0 };
-                [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), 0]
+                [flags, submitted.as_ps(), turn as u64, offset, bytes.into(), token.into(), delayed.as_ps()]
             }
         }
     }
 
-    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, _]: PipeRecord) -> Call {
+    pub(super) fn decode([flags, submitted, turn, offset, bytes, token, delayed]: PipeRecord) -> Call {
         if flags == Call::ATTENTION {
             return Call::Attention(submitted != 0);
         }
         let io = Io { op: Op::ALL[(flags >> Call::OP_SHIFT) as usize], offset, bytes: bytes as u32 };
         let early = flags & Call::EARLY != 0;
-        Call::Request { submitted: Time::from_ps(submitted), turn: turn as usize, io, token: token as u32, early }
+        let (submitted, delayed) = (Time::from_ps(submitted), Span::from_ps(delayed));
+        Call::Request { submitted, turn: turn as usize, io, token: token as u32, early, delayed }
     }
 }
 
@@ -156,7 +159,8 @@ mod tests {
     fn a_call_decodes_to_what_was_encoded() {
         let request = |op| {
             let io = Io { op, offset: 1 << 40, bytes: 4096 };
-            Call::Request { submitted: Time::from_ps(7), turn: 3, io, token: u32::MAX, early: op == Op::Flush }
+            let (submitted, delayed) = (Time::from_ps(7), Span::from_ms(20));
+            Call::Request { submitted, turn: 3, io, token: u32::MAX, early: op == Op::Flush, delayed }
         };
         for call in [Call::Attention(true), Call::Attention(false)].into_iter().chain(Op::ALL.map(request)) {
             assert_eq!(Call::decode(call.encode()), call);

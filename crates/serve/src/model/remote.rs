@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use phaselink_core::engine::Completed;
 use phaselink_core::request::Io;
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 
 use crate::device::pipe::{PipeReader, PipeWriter};
 use crate::model::commands::SentCommand;
@@ -49,9 +49,9 @@ impl<'a> RemoteEngine<'a> {
     /// Submits a request at an instant of the clock, by a modelled thread. `early` says that the result is wanted as soon as
     /// it is known.
     #[inline]
-    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool) {
+    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
         self.in_flight += 1;
-        self.call(Call::Request { submitted, turn, io, token, early });
+        self.call(Call::Request { submitted, turn, io, token, early, delayed });
     }
 
     /// Submits a command that a real host has placed in its queue.
@@ -98,7 +98,6 @@ mod tests {
     use phaselink_core::drive::Drive;
     use phaselink_core::engine::{Engine, Input};
     use phaselink_core::request::Op;
-    use phaselink_core::time::Span;
 
     use super::*;
     use crate::model::shared::SharedEngine;
@@ -137,10 +136,10 @@ mod tests {
         let exchange = exchange(submitted);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
         assert!(!engine.listen());
-        remote.submit(submitted, 0, READ, 5, false);
+        remote.submit(submitted, 0, READ, 5, false, Span::ZERO);
         assert!(engine.poll(LATER, LATER));
         assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due }));
-        engine.submit(submitted, 1, READ, 7, false);
+        engine.submit(submitted, 1, READ, 7, false, Span::ZERO);
         engine.poll(LATER + Span::from_ms(1), LATER);
         let own = engine.take_known().map(|completed| completed.token);
         assert_eq!((own, remote.take_known()), (Some(7), None), "each result goes to its own thread");
@@ -158,7 +157,7 @@ mod tests {
             });
             let mut remote = RemoteEngine::new(&exchange, exchange.open());
             thread::sleep(Duration::from_millis(20));
-            remote.submit(NOW, 0, READ, 5, false);
+            remote.submit(NOW, 0, READ, 5, false, Span::ZERO);
             assert_eq!(sleeper.join().unwrap(), (true, true));
         });
     }
@@ -170,7 +169,7 @@ mod tests {
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, channel));
         remote.expect(true);
         assert!(engine.listen() && engine.has_callers());
-        remote.submit(NOW, 0, READ, 0, true);
+        remote.submit(NOW, 0, READ, 0, true, Span::ZERO);
         remote.expect(false);
         engine.listen();
         assert!(engine.has_callers(), "a request is in flight");
@@ -190,7 +189,7 @@ mod tests {
     fn a_lone_early_result_is_known_before_it_is_due() {
         let exchange = exchange(NOW);
         let (mut engine, mut remote) = (engine(&exchange), RemoteEngine::new(&exchange, exchange.open()));
-        remote.submit(NOW, 0, READ, 1, true);
+        remote.submit(NOW, 0, READ, 1, true, Span::ZERO);
         let known = (0..2_000).map(|step| NOW + Span::from_ns(10 * step)).find_map(|now| {
             engine.poll(now, now);
             remote.take_known().map(|completed| (now, completed.at))

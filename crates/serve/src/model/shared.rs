@@ -132,8 +132,8 @@ impl<'a> SharedEngine<'a> {
     /// Submits a request of this thread at an instant of the clock, by a modelled thread. `early` says that the result is
     /// wanted as soon as it is known.
     #[inline]
-    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool) {
-        self.enter(OWN_THREAD, Call::Request { submitted, turn, io, token, early });
+    pub fn submit(&mut self, submitted: Time, turn: usize, io: Io, token: u32, early: bool, delayed: Span) {
+        self.enter(OWN_THREAD, Call::Request { submitted, turn, io, token, early, delayed });
     }
 
     /// Submits a command that a real host has placed in its queue.
@@ -231,15 +231,21 @@ impl<'a> SharedEngine<'a> {
 
     #[inline]
     fn enter(&mut self, source: usize, call: Call) {
-        let (submitted, turn, io, token, early) = match call {
+        let (submitted, turn, io, token, early, delayed) = match call {
             Call::Attention(expected) => return self.ends[source].expects_requests = expected,
-            Call::Request { submitted, turn, io, token, early } => (submitted, turn, io, token, early),
+            Call::Request { submitted, turn, io, token, early, delayed } => {
+                (submitted, turn, io, token, early, delayed)
+            }
         };
         // A result that goes through a socket is not needed early: it has that way before it.
         let lead = if early { delay_of(self.exchange, &mut self.usual_delay, submitted) } else { Span::ZERO };
         self.wall.lead_by(lead);
         let place = self.requests.insert(EngineRequest { source, token, submitted, arrived: submitted });
-        let input = Input::Request { thread: self.threads[turn % self.threads.len()], io, token: place };
+        let (thread, token) = (self.threads[turn % self.threads.len()], place);
+        let input = match delayed.is_zero() {
+            true => Input::Request { thread, io, token },
+            false => Input::DelayedRequest { thread, io, token, delayed },
+        };
         self.requests[place as usize].arrived = self.wall.arrive_at(submitted, input);
     }
 

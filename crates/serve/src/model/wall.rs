@@ -138,7 +138,7 @@ impl Wall {
     /// own time.
     pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
         let now = self.catch_up(asked);
-        if matches!(input, Input::Request { .. }) {
+        if matches!(input, Input::Request { .. } | Input::DelayedRequest { .. }) {
             self.expect(1);
         }
         self.engine.inject(now, input);

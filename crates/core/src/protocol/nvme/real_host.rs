@@ -66,7 +66,10 @@ impl RealHost {
         let request = command.io.map(|io| {
             ports.shared.requests.issued += 1;
             let (id, number) = (ports.shared.requests.occupy(), ports.shared.requests.issued);
-            ports.shared.requests[id].open(number, Next { io, due: now, drive: 0 }, now, thread, Some(command.token));
+            let request = &mut ports.shared.requests[id];
+            let due = now - command.delayed;
+            request.open(number, Next { io, due, drive: 0 }, now, thread, Some(command.token));
+            request.ledger.until(Stage::Queued, now);
             id
         });
         ports.slots.bind_maybe(command.queue.into(), slot as usize, request);

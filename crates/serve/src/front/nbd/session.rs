@@ -51,7 +51,7 @@ pub struct AcceptedRequest {
 }
 
 impl AcceptedRequest {
-    /// Returns operation, place and size.
+    /// Returns operation, place and size; nothing for a question that moves and changes nothing.
     pub fn io(&self) -> Option<Io> {
         let op = match self.command {
             Command::Read => Op::Read,
