@@ -7,6 +7,7 @@
 
 mod bench;
 mod check;
+mod child;
 mod compare;
 mod completions;
 mod crash;
@@ -23,6 +24,7 @@ mod fit;
 mod input;
 mod interrupt;
 mod intervals;
+mod mount;
 mod notes;
 mod output;
 mod precision;

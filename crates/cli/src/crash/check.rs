@@ -15,8 +15,8 @@ use phaselink_serve::crash::{Image, Timeline};
 use phaselink_serve::device::recording::Recording;
 use phaselink_serve::device::tally::locked;
 
-use super::child::{self, CommandEnd};
 use super::plain::PlainFile;
+use crate::child::{self, CommandEnd};
 use crate::progress::Progress;
 
 /// Number of images that a worker takes at once: neighbours, which differ by little.

@@ -2,8 +2,6 @@
 //! the drive may leave behind.
 
 mod check;
-mod child;
-mod fuse;
 mod plain;
 mod record;
 mod text;
@@ -31,7 +29,7 @@ use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target};
 use crate::progress::Progress;
-use crate::{input, interrupt, notes};
+use crate::{child, input, interrupt, notes};
 use check::{CheckResults, CheckVerdict, Checks};
 use record::NamedTrace;
 

@@ -1,5 +1,6 @@
 //! Records the writes of an application: serves a drive while the user's command runs.
 
+use std::fs;
 use std::io::{self, PipeReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -20,8 +21,8 @@ use phaselink_serve::front::nbd::{ExportSocket, Nbd};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 
-use super::child::{self, CommandEnd};
-use super::fuse::Mounted;
+use crate::child::{self, CommandEnd};
+use crate::mount::{self, FILE_TOOLS, Mount};
 
 /// Largest size of a recording.
 pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
@@ -46,6 +47,9 @@ pub(super) fn record(
     folder: &Path,
     stopped: &AtomicBool,
 ) -> Result<Option<Recording>, Problems> {
+    if wanted.file {
+        mount::check("--file", &[FILE_TOOLS])?;
+    }
     let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
     let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
     let stop = Arc::new(Stop::new().map_err(failed)?);
@@ -106,8 +110,14 @@ fn commands(
     history: &History,
     stopped: &dyn Fn() -> bool,
 ) -> Result<bool, Problems> {
-    let mounted = wanted.file.then(|| Mounted::new(folder, uri, wanted.capacity_bytes)).transpose()?;
-    let file = mounted.as_ref().map(|mounted| mounted.file.as_path());
+    let (mount, path) = (folder.join("mount"), folder.join("mount/disk"));
+    let mounted = wanted.file.then(|| {
+        fs::create_dir(&mount)
+            .map_err(|error| Problem::new("--file", None, format!("no folder can be made: {error}"), ""))?;
+        Mount::file("--file", &path, uri, wanted.capacity_bytes)
+    });
+    let mounted = mounted.transpose()?;
+    let file = mounted.as_ref().map(|_| path.as_path());
     if let Some(prepare) = wanted.prepare {
         if !is_done("--prepare", command(prepare, uri, file), stopped, |_| ())? {
             return Ok(false);
@@ -124,7 +134,7 @@ fn commands(
         }
     };
     let is_done = is_done("--run", command(wanted.run, uri, file), stopped, hear)?;
-    mounted.map(Mounted::finish).transpose()?;
+    mounted.map(Mount::finish).transpose()?;
     Ok(is_done)
 }
 

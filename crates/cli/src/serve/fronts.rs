@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::store::Geometry;
-use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRICT};
+use phaselink_serve::front::{self, Front, FrontArguments, FrontKind, KINDS, STRICT, nbd};
 
 use crate::input;
 
@@ -15,9 +15,10 @@ use crate::input;
 pub(super) struct FrontFlags(Vec<(&'static FrontKind, FrontArguments)>);
 
 impl FrontFlags {
-    /// Checks that this drive can be served through all of them, with its timing or without.
-    pub(super) fn check(&self, drive: &Drive, timing: bool) -> Result<(), Problem> {
-        let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
+    /// Checks that this drive can be served through all of them, with its timing or without. A mount is a client over NBD.
+    pub(super) fn check(&self, drive: &Drive, timing: bool, is_mounted: bool) -> Result<(), Problem> {
+        let mount = is_mounted.then_some(&nbd::KIND);
+        let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).chain(mount).collect();
         front::check(&kinds, drive, timing)
     }
 

@@ -1,5 +1,6 @@
 //! `phaselink serve`: serves a drive as a real block device, at the modelled speed or as fast as possible.
 
+mod files;
 mod fronts;
 mod status;
 
@@ -7,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use clap::{Args, ValueEnum};
@@ -29,6 +31,7 @@ use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target, Unfinished};
 use crate::{describe, input, interrupt, notes};
+use files::{FileFlags, Session};
 use fronts::FrontFlags;
 
 const EXAMPLES: &str = include_str!("../../help/serve.txt");
@@ -42,6 +45,8 @@ pub(crate) struct Arguments {
     drive: String,
     #[command(flatten)]
     fronts: FrontFlags,
+    #[command(flatten)]
+    files: FileFlags,
     /// Keep the bytes in this file, which is made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
@@ -102,28 +107,46 @@ fn positive(text: &str) -> Result<f64, String> {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
-    let (server, record) = arguments.server(drive, targets.record)?;
-    let stop = Arc::clone(&server.device.stop);
-    interrupt::on_first(move || stop.request());
+    let session = arguments.files.session(arguments.run.as_deref(), &drive)?;
+    let (server, record) = arguments.server(drive, targets.record, session.as_ref())?;
     announce(&server)?;
     server.fronts.iter().flat_map(|front| front.notes(server.wait)).for_each(|note| notes::tell(&note));
     note_processors(&server);
-    let (summary, command) = thread::scope(|scope| {
-        let device = &server.device;
-        scope.spawn(|| status::show(device));
-        let uri = addresses(&server).next().unwrap_or_default();
-        let command = arguments.run.as_ref().map(|text| scope.spawn(move || run_command(text, &uri, &device.stop)));
-        let summary = server.run();
-        (summary, command.map(|command| command.join().unwrap_or(false)))
-    });
+    let (summary, command) = run_with_commands(&server, session.as_ref(), arguments.run.as_deref());
     let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
-    let summary = summary.map_err(failed)?;
+    let (summary, command) = (summary.map_err(failed)?, command.transpose()?);
     // A trace that could not be kept is no reason to lose the result as well.
     let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
     arguments.print(&server, &summary, targets.json)?;
     recorded.transpose()?;
     let trusted = !server.timing || served::is_trusted(&summary.tally.lag, arguments.lag_tolerance());
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
+}
+
+/// Runs the server, and the commands meanwhile. Returns the summary, and true if `--run` has succeeded, if it is given.
+fn run_with_commands(
+    server: &Server,
+    session: Option<&Session<'_>>,
+    run: Option<&str>,
+) -> (io::Result<Summary>, Option<Result<bool, Problems>>) {
+    let (device, stopped) = (&server.device, Arc::new(AtomicBool::new(false)));
+    let (stop, flag, unmounts) = (Arc::clone(&device.stop), Arc::clone(&stopped), session.is_some());
+    interrupt::on_first(move || match unmounts {
+        // What is mounted is unmounted before the server stops.
+        true => flag.store(true, Ordering::Relaxed),
+        false => stop.request(),
+    });
+    thread::scope(|scope| {
+        scope.spawn(|| status::show(device));
+        let (uri, stopped) = (addresses(server).next().unwrap_or_default(), &*stopped);
+        let command = match (session, run) {
+            (Some(session), _) => Some(scope.spawn(move || session.run(&uri, device, stopped))),
+            (None, Some(text)) => Some(scope.spawn(move || Ok(run_command(text, &uri, &device.stop)))),
+            (None, None) => None,
+        };
+        let summary = server.run();
+        (summary, command.map(|command| command.join().unwrap_or(Ok(false))))
+    })
 }
 
 /// Files to write.
@@ -150,19 +173,27 @@ impl Arguments {
 
     /// Opens and binds everything; nothing is served yet. Returns the server with the file of the recorded trace, if
     /// there is one.
-    fn server(&self, drive: Drive, record: Option<Target>) -> Result<(Server, Option<Unfinished>), Problems> {
+    fn server(
+        &self,
+        drive: Drive,
+        record: Option<Target>,
+        session: Option<&Session<'_>>,
+    ) -> Result<(Server, Option<Unfinished>), Problems> {
         let geometry = device::geometry(&drive);
-        self.fronts.check(&drive, self.timing == Timing::On)?;
+        self.fronts.check(&drive, self.timing == Timing::On, self.files.is_mounted())?;
         let faults = self.faults(&drive)?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
             None => Store::in_memory(geometry)?,
         };
-        let fronts = self.fronts.bind(&drive, geometry)?;
+        let mut fronts = self.fronts.bind(&drive, geometry)?;
+        if let Some(front) = session.map(|session| session.front(geometry)).transpose()?.flatten() {
+            fronts.push(Box::new(front));
+        }
         let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
         let control = self.control.as_deref().map(ControlSocket::bind).transpose()?;
         let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
-        let (record, unfinished) = record.map(begin).transpose()?.unzip();
+        let (record, unfinished) = record.map(|target| begin(target, self.files.prepares())).transpose()?.unzip();
         let server = Server {
             fronts,
             metrics,
@@ -251,10 +282,11 @@ impl Arguments {
     }
 }
 
-/// Begins to record. Until the end, the trace is beside the requested file: `FILE.partial`.
-fn begin(target: Target) -> Result<(Arc<Record>, Unfinished), Problem> {
+/// Makes a recording, which begins now or waits until preparations are over. Until the end, the trace is beside the requested file: `FILE.partial`.
+fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
-    let record = Record::new(file).map_err(|error| claims::unwritable(unfinished.path(), &error))?;
+    let record = if waits { Record::waiting(file) } else { Record::new(file) };
+    let record = record.map_err(|error| claims::unwritable(unfinished.path(), &error))?;
     Ok((Arc::new(record), unfinished))
 }
 

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::nbd::ask;
+use crate::common::programs::are_here;
 use crate::common::{Ran, directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
@@ -402,4 +403,92 @@ fn faults_come_and_go_through_the_control_socket() {
     let nobody = fault(&here, &[]);
     assert_eq!(nobody.code, Some(2));
     assert!(nobody.stderr.contains("no server answers there"), "{}", nobody.stderr);
+}
+
+const MOUNT: [&str; 2] = ["nbdfuse", "fusermount3"];
+
+/// Requests of a recording, without their times.
+fn recorded(path: &Path) -> Vec<String> {
+    let log = fs::read_to_string(path).unwrap();
+    let requests = log.lines().filter_map(|line| line.split_once(" phaselink ")).map(|(_, rest)| rest);
+    requests.filter(|rest| rest.contains(' ')).map(String::from).collect()
+}
+
+#[test]
+fn application_writes_a_plain_file_and_its_requests_are_recorded_with_flushes() {
+    if !are_here(&MOUNT) {
+        return;
+    }
+    let here = directory("serve-file");
+    let mut command = program();
+    command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16", "--file", "disk"]);
+    command.args(["--record", "app.log", "--lag-tolerance-us", "1e9", "--json"]);
+    command.args(["--prepare", "head -c 8192 /dev/zero | dd of=\"$file\" bs=4k seek=9 conv=notrunc 2> /dev/null"]);
+    command.args([
+        "--run",
+        "printf hello | dd of=\"$file\" bs=1 seek=5000 conv=notrunc,fsync 2> /dev/null; wc -c < disk > size",
+    ]);
+    let ran: Ran = command.output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(here.join("size")).unwrap().trim(), (16 << 20).to_string());
+    assert!(!here.join("disk").exists(), "the mount is left behind");
+    let requests = recorded(&here.join("app.log"));
+    let written: Vec<&String> = requests.iter().filter(|line| !line.starts_with("read")).collect();
+    // Part of a block is written as the whole block, and what was prepared is not recorded.
+    assert!(written.first().is_some_and(|first| *first == "write 4608 512"), "{requests:?}");
+    assert!(written.last().is_some_and(|last| *last == "sync 0 0"), "{requests:?}");
+    let told = |arguments: &[&str]| -> Ran {
+        let mut command = program();
+        command.current_dir(&here).args(["serve", "nvme-polled"]).args(arguments).output().unwrap().into()
+    };
+    let ran = told(&["--file", "size", "--run", "true"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("size exists, and would be hidden"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_a_mount_lacks_is_told_before_anything_is_served() {
+    let here = directory("serve-without");
+    for (flag, missing) in [("--file", "nbdfuse"), ("--folder", "fuse2fs")] {
+        let mut command = program();
+        command.current_dir(&here).env("PATH", &here).args(["serve", "nvme-polled", flag, "there", "--run", "true"]);
+        let ran: Ran = command.output().unwrap().into();
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.contains(&format!("{missing} is missing")), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("serving"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn application_in_a_folder_has_its_flushes_recorded_and_its_files_in_the_store() {
+    if !are_here(&[&MOUNT[..], &["fuse2fs", "mke2fs"]].concat()) {
+        return;
+    }
+    let here = directory("serve-folder");
+    let serve = |run: &str| -> Ran {
+        let mut command = program();
+        command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16", "--timing", "off"]);
+        command.args([
+            "--folder",
+            "files",
+            "--folder-size",
+            "8m",
+            "--store",
+            "bytes",
+            "--record",
+            "app.log",
+            "--run",
+            run,
+        ]);
+        command.output().unwrap().into()
+    };
+    let ran = serve("printf hello > \"$folder/one\"; sync \"$folder/one\"");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let requests = recorded(&here.join("app.log"));
+    assert!(requests.iter().any(|line| line.starts_with("sync")), "{requests:?}");
+    assert!(requests.iter().filter(|line| line.starts_with("write")).count() < 100, "the file system is recorded");
+    fs::remove_file(here.join("app.log")).unwrap();
+    let ran = serve("cat files/one");
+    assert!(ran.code == Some(0) && ran.stdout.starts_with("hello"), "{}{}", ran.stdout, ran.stderr);
+    assert!(!here.join("files").exists(), "the mount is left behind");
 }

@@ -13,12 +13,13 @@ use crate::device::tally::locked;
 /// Trace of requests that is being written.
 #[derive(Debug)]
 pub struct Record {
-    start: Instant,
     log: Mutex<Log>,
 }
 
 #[derive(Debug)]
 struct Log {
+    /// Instant from which times count; none before the recording begins.
+    start: Option<Instant>,
     file: BufWriter<File>,
     end_us: u64,
     /// First error; nothing is written after it.
@@ -31,9 +32,24 @@ impl Record {
     /// # Errors
     /// If it cannot be written.
     pub fn new(file: File) -> io::Result<Record> {
+        let record = Record::waiting(file)?;
+        record.begin();
+        Ok(record)
+    }
+
+    /// Makes a trace in `file` that leaves requests out until it [begins](Record::begin).
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn waiting(file: File) -> io::Result<Record> {
         let mut file = BufWriter::new(file);
         file.write_all(iolog::begin().as_bytes())?;
-        Ok(Record { start: Instant::now(), log: Mutex::new(Log { file, end_us: 0, error: None }) })
+        Ok(Record { log: Mutex::new(Log { start: None, file, end_us: 0, error: None }) })
+    }
+
+    /// Begins a trace that waits. Times count from now.
+    pub fn begin(&self) {
+        locked(&self.log).start = Some(Instant::now());
     }
 
     /// Adds a request. One that is to be durable is followed by a flush, as Linux does it for a drive without force unit access.
@@ -44,7 +60,8 @@ impl Record {
     /// Adds a request, which may be longer than an [`Io`].
     pub fn note_long(&self, op: Op, offset: u64, bytes: u64) {
         let mut log = locked(&self.log);
-        let at_us = self.start.elapsed().as_micros() as u64;
+        let Some(start) = log.start else { return };
+        let at_us = start.elapsed().as_micros() as u64;
         let line = iolog::line(at_us, iolog::action(op), offset, bytes);
         log.end_us = at_us;
         log.write(&line);

@@ -59,7 +59,8 @@ pub(super) fn accept<'a>(
         sleep(&mut polled, None)?;
         for one in served {
             let Some(accepted) = one.accept(open.load(Ordering::Relaxed)) else { continue };
-            connect(NbdConnection::new(number, accepted, &one.export, OpenConnection::new(open)));
+            let block_bytes = device.store.geometry().block_bytes;
+            connect(NbdConnection::new(number, accepted, &one.export, block_bytes, OpenConnection::new(open)));
             number += 1;
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct ConnectionRequest {
     /// Turn of the connection among the modelled threads.
     turn: usize,
     wanted: AcceptedRequest,
+    /// Operation, place and size in whole blocks of the drive; nothing for a question that moves and changes nothing.
+    io: Option<Io>,
     /// Data of a write that is not executed at once; until then they are the first bytes of the connection's input.
     data: Option<Vec<u8>>,
 }
@@ -58,11 +60,11 @@ impl Request for ConnectionRequest {
 
     #[inline]
     fn io(&self) -> Option<Io> {
-        self.wanted.io()
+        self.io
     }
 
     fn class(&self) -> Option<RequestClass> {
-        Some(self.wanted.io()?.into())
+        Some(self.io?.into())
     }
 
     fn thread(&self) -> u64 {
@@ -70,7 +72,7 @@ impl Request for ConnectionRequest {
     }
 
     fn note(&self, record: &Record) {
-        let Some(io) = self.wanted.io() else { return };
+        let Some(io) = self.io else { return };
         record.note(io);
         if self.wanted.command.is_durable() {
             record.note(Io::flush());
@@ -79,7 +81,7 @@ impl Request for ConnectionRequest {
 
     fn submission(&self, part: usize) -> Option<Submission<'_>> {
         let io = match part {
-            0 => self.wanted.io()?,
+            0 => self.io?,
             1 if self.wanted.command.is_durable() => Io::flush(),
             _ => return None,
         };
@@ -120,6 +122,8 @@ pub(super) struct NbdConnection<'a> {
     /// Instant at which the client has connected.
     pub since: Instant,
     pub turn: usize,
+    /// Bytes of a block of the drive; the export may accept smaller ones.
+    block_bytes: u32,
     in_flight: usize,
     bytes_in_flight: u64,
     /// Requests of a history whose replies have not been sent.
@@ -133,6 +137,7 @@ impl<'a> NbdConnection<'a> {
         number: u64,
         (stream, session): (Stream, Session),
         export: &'a Export,
+        block_bytes: u32,
         open: OpenConnection<'a>,
     ) -> NbdConnection<'a> {
         NbdConnection {
@@ -142,6 +147,7 @@ impl<'a> NbdConnection<'a> {
             export,
             since: Instant::now(),
             turn: 0,
+            block_bytes,
             in_flight: 0,
             bytes_in_flight: 0,
             unsent: Vec::new(),
@@ -177,7 +183,9 @@ impl<'a> NbdConnection<'a> {
         if errors > 0 {
             counter.counts().errors += errors;
         }
-        let request = ConnectionRequest { connection: self.number, turn: self.turn, wanted: wanted?, data: None };
+        let wanted = wanted?;
+        let io = wanted.io(self.block_bytes);
+        let request = ConnectionRequest { connection: self.number, turn: self.turn, wanted, io, data: None };
         self.in_flight += 1;
         self.bytes_in_flight += request.payload_bytes();
         Some(request)

@@ -51,8 +51,9 @@ pub struct AcceptedRequest {
 }
 
 impl AcceptedRequest {
-    /// Returns operation, place and size; nothing for a question that moves and changes nothing.
-    pub fn io(&self) -> Option<Io> {
+    /// Returns operation, place and size, in whole blocks of the drive: an export may accept parts of them. Returns nothing for
+    /// a question that moves and changes nothing.
+    pub fn io(&self, block_bytes: u32) -> Option<Io> {
         let op = match self.command {
             Command::Read => Op::Read,
             Command::Write { .. } => Op::Write,
@@ -61,7 +62,10 @@ impl AcceptedRequest {
             Command::Zero { .. } => Op::WriteZeroes,
             Command::BlockStatus { .. } => return None,
         };
-        Some(Io { op, offset: self.offset, bytes: self.bytes })
+        let block = u64::from(block_bytes);
+        let offset = self.offset / block * block;
+        let bytes = (self.offset + u64::from(self.bytes)).next_multiple_of(block) - offset;
+        Some(Io { op, offset, bytes: u32::try_from(bytes).unwrap_or(u32::MAX / block_bytes * block_bytes) })
     }
 
     /// Returns the part of a request that the effect of a fault lets reach the store, with its data; nothing if that part is

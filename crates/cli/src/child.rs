@@ -13,19 +13,19 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Way in which a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandEnd {
+pub(crate) enum CommandEnd {
     Exited(i32),
     /// By a signal that another program has sent.
     Killed(i32),
     /// By us, because it took longer than allowed.
     TimedOut,
-    /// By us, because the user has stopped the crash test.
+    /// By us, because the user has stopped phaselink.
     Stopped,
 }
 
 impl CommandEnd {
     /// Returns the end in words, to follow "the check".
-    pub(super) fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         match self {
             CommandEnd::Exited(code) => format!("ended with exit code {code}"),
             CommandEnd::Killed(signal) => format!("was killed by signal {signal}"),
@@ -36,7 +36,7 @@ impl CommandEnd {
 }
 
 /// Creates a shell command in a process group of its own.
-pub(super) fn shell(text: &str) -> Command {
+pub(crate) fn shell(text: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
     command
@@ -47,7 +47,7 @@ pub(super) fn shell(text: &str) -> Command {
 ///
 /// # Errors
 /// If the command cannot be run.
-pub(super) fn run(
+pub(crate) fn run(
     command: &mut Command,
     output: PipeReader,
     limit: Option<Duration>,

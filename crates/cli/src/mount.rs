@@ -1,0 +1,209 @@
+//! Mounts a served drive as a plain file or as a file system, for applications that speak no protocol of the server. The work is
+//! done by programs of others, in user space and without root.
+
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_core::problem::Problem;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Longest time for mounting and for unmounting.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+/// Place of the magic number of ext2 on a drive, and the number (include/linux/magic.h).
+const EXT2_MAGIC: (u64, [u8; 2]) = (1080, [0x53, 0xef]);
+
+/// Program that a mount needs.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    name: &'static str,
+    packages: &'static str,
+}
+
+/// Program that makes a file of a drive.
+const NBDFUSE: Tool = Tool { name: "nbdfuse", packages: "libnbd-bin of Debian and Ubuntu, nbdfuse of Fedora" };
+/// Programs that a mounted file needs.
+pub(crate) const FILE_TOOLS: &[Tool] = &[NBDFUSE, Tool { name: "fusermount3", packages: "fuse3" }];
+/// Programs that a mounted file system needs on top of a mounted file.
+pub(crate) const FOLDER_TOOLS: &[Tool] =
+    &[Tool { name: "mke2fs", packages: "e2fsprogs" }, Tool { name: "fuse2fs", packages: "fuse2fs" }];
+
+/// Checks that this machine has what a mount needs, so that all that is missing is told before anything is served.
+///
+/// # Errors
+/// If programs or the device of FUSE are missing.
+pub(crate) fn check(flag: &str, tools: &[&[Tool]]) -> Result<(), Problem> {
+    let missing = || tools.iter().copied().flatten().filter(|tool| !is_there(tool.name));
+    if missing().next().is_some() {
+        let found: Vec<String> = missing().map(|tool| format!("the program {} is missing", tool.name)).collect();
+        let packages: Vec<String> =
+            missing().map(|tool| format!("{} by package {}", tool.name, tool.packages)).collect();
+        let found = format!("{}: mounting the drive needs it", found.join(", "));
+        return Err(Problem::new(flag, None, found, format!("a system with {}", packages.join(", "))));
+    }
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.map(drop).map_err(|error| {
+        let found = format!("/dev/fuse cannot be opened: {error}");
+        Problem::new(flag, None, found, "a system with /dev/fuse for this user")
+    })
+}
+
+/// Returns true if a program is on the path, or where administrators have theirs.
+fn is_there(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).any(|folder| folder.join(name).is_file())
+}
+
+/// Folders of programs for administrators, which are not on the path of everybody.
+const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// Returns the command of a program with these folders behind those of the path.
+fn tool(name: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    let mut command = Command::new(name);
+    if let Ok(path) = std::env::join_paths(folders) {
+        command.env("PATH", path);
+    }
+    command
+}
+
+/// Mounted drive or file system; dropping it unmounts.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    flag: &'static str,
+    program: &'static str,
+    child: Child,
+    /// Path at which it is mounted.
+    point: PathBuf,
+}
+
+impl Mount {
+    /// Mounts the export at `uri`, of `capacity_bytes`, as a plain file at `file`: over the file that is there, or in a folder
+    /// that has no such file.
+    ///
+    /// # Errors
+    /// If nbdfuse cannot mount it.
+    pub(crate) fn file(flag: &'static str, file: &Path, uri: &str, capacity_bytes: u64) -> Result<Mount, Problem> {
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let point = if file.exists() { file } else { folder };
+        let mut command = Command::new(NBDFUSE.name);
+        command.arg(file).arg(uri);
+        let mount = Mount::start(flag, NBDFUSE.name, command, point)?;
+        mount.wait_until(|| fs::metadata(file).is_ok_and(|metadata| metadata.len() == capacity_bytes))
+    }
+
+    /// Mounts the file system in a plain file as `folder`, and makes one of `bytes` first if there is none.
+    ///
+    /// # Errors
+    /// If mke2fs or fuse2fs fails.
+    pub(crate) fn folder(flag: &'static str, file: &Path, folder: &Path, bytes: u64) -> Result<Mount, Problem> {
+        if !is_ext2(file) {
+            make_file_system(flag, file, bytes)?;
+        }
+        let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();
+        let before = device(folder);
+        let mut command = Command::new("fuse2fs");
+        command.args(["-f", "-o", "fakeroot"]).arg(file).arg(folder);
+        Mount::start(flag, "fuse2fs", command, folder)?.wait_until(|| device(folder) != before)
+    }
+
+    fn start(flag: &'static str, program: &'static str, mut command: Command, point: &Path) -> Result<Mount, Problem> {
+        // A process group of its own, so that Ctrl-C reaches only us, and we unmount.
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn();
+        let child = child.map_err(|error| failed(flag, program, &error))?;
+        Ok(Mount { flag, program, child, point: point.into() })
+    }
+
+    fn wait_until(mut self, is_mounted: impl Fn() -> bool) -> Result<Mount, Problem> {
+        let until = Instant::now() + PATIENCE;
+        while !is_mounted() {
+            let has_ended = self.child.try_wait().is_ok_and(|status| status.is_some());
+            if has_ended || Instant::now() > until {
+                let found =
+                    format!("{} cannot mount the drive, though its programs and /dev/fuse are there", self.program);
+                let allowed = "a system that lets this user mount, as no container does by itself";
+                return Err(Problem::new(self.flag, None, found, allowed));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(self)
+    }
+
+    /// Unmounts; cached data of the system is written to the drive.
+    ///
+    /// # Errors
+    /// If another program still uses what is mounted.
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            if Instant::now() > until {
+                let found = format!("{} is still in use when the command of --run has ended", self.point.display());
+                return Err(Problem::new(self.flag, None, found, "a command that ends what it starts"));
+            }
+            unmount(&self.point, &[]);
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        unmount(&self.point, &["-z"]);
+        // The program normally ends with its mount; end it in any case.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+fn failed(flag: &str, program: &str, error: &io::Error) -> Problem {
+    Problem::new(flag, None, format!("{program} cannot be run: {error}"), "")
+}
+
+/// Returns true if a plain file has a file system of the family of ext2.
+fn is_ext2(file: &Path) -> bool {
+    let (place, magic) = EXT2_MAGIC;
+    let read = || {
+        let (mut file, mut found) = (fs::File::open(file)?, [0; 2]);
+        file.seek(SeekFrom::Start(place))?;
+        file.read_exact(&mut found).map(|()| found)
+    };
+    read().is_ok_and(|found: [u8; 2]| found == magic)
+}
+
+/// Makes a file system of so many bytes at the beginning of a plain file.
+fn make_file_system(flag: &str, file: &Path, bytes: u64) -> Result<(), Problem> {
+    const BLOCK_BYTES: u64 = 4096;
+    let mut command = tool("mke2fs");
+    command.args(["-q", "-F", "-t", "ext2", "-b", "4096", "-E", "nodiscard"]).arg(file);
+    command.arg((bytes / BLOCK_BYTES).to_string()).stdin(Stdio::null()).stdout(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => {
+            Err(Problem::new(flag, None, format!("mke2fs makes no file system of {bytes} bytes"), "a larger size"))
+        }
+        Err(error) => Err(failed(flag, "mke2fs", &error)),
+    }
+}
+
+/// Starts to unmount. The mount is gone when its program ends.
+fn unmount(point: &Path, flags: &[&str]) {
+    for program in ["fusermount3", "fusermount"] {
+        let mut command = Command::new(program);
+        command.arg("-u").args(flags).arg(point);
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if quiet.status().is_ok() {
+            return;
+        }
+    }
+}
