@@ -1,12 +1,15 @@
 //! A drive: everything that a run needs to know of host, link, protocol and memory.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Fault, FaultAction, UncertainConstant};
+use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, UncertainConstant};
 use crate::media;
 use crate::time::Span;
+use crate::workload::Job;
 
 section! {
     /// Keys above all sections.
@@ -162,6 +165,25 @@ impl Drive {
     /// Copy of this drive without injected faults.
     pub fn without_faults(&self) -> Drive {
         Drive { faults: Vec::new(), ..self.clone() }
+    }
+
+    /// True if the memory is flash behind a translation layer and a write buffer, whose speed depends on what was written before.
+    pub fn is_flash(&self) -> bool {
+        self.translation.mapping == Mapping::Page
+    }
+
+    /// This drive in the state in which `jobs` are to find it: `translation.precondition = "auto"` is the steady state of random
+    /// overwrites for jobs that write at random and are measured in the steady state, and otherwise a drive written in order.
+    pub fn preconditioned_for(&self, jobs: &[Job]) -> Cow<'_, Drive> {
+        if self.translation.precondition != Precondition::Auto {
+            return Cow::Borrowed(self);
+        }
+        let mut drive = self.clone();
+        drive.translation.precondition = match jobs.iter().any(|job| job.is_steady() && job.writes_at_random()) {
+            true => Precondition::Random,
+            false => Precondition::Sequential,
+        };
+        Cow::Owned(drive)
     }
 
     /// Copy of this drive that stands alone in its host.

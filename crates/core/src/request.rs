@@ -113,6 +113,8 @@ pub struct Next {
     pub due: Time,
     /// Drive that it is for, where there are several.
     pub drive: u16,
+    /// True if its completion ends a commit: it is a flush, or the last request before one that the drive does not need.
+    pub ends_commit: bool,
 }
 
 /// Request of an application that is in flight.
@@ -124,6 +126,8 @@ pub struct Request {
     pub thread: u16,
     /// Drive that it is for, where there are several.
     pub drive: u16,
+    /// True if its completion ends a commit (see [`Next::ends_commit`]).
+    pub ends_commit: bool,
     /// Name that its sender has given it, if it came from outside.
     pub token: Option<u32>,
     /// Bus address of its data buffer.
@@ -151,6 +155,7 @@ impl Default for Request {
             io: Io { op: Op::Read, offset: 0, bytes: 0 },
             thread: 0,
             drive: 0,
+            ends_commit: false,
             token: None,
             buffer: 0,
             issued: Time::ZERO,
@@ -168,6 +173,7 @@ impl Request {
     /// Opens a new request in this place: number `number`, issued at `now` by a thread.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
+        self.ends_commit = next.ends_commit;
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
         (self.buffer, self.parent, self.parts_left) = (0, None, 0);
         self.ledger.open(next.due);

@@ -58,6 +58,9 @@ pub(crate) struct JobFlags {
     /// random, zipf:THETA, pareto:H or normal:PERCENT [default: random]
     #[arg(long, value_name = "KIND")]
     random_distribution: Option<String>,
+    /// Measure from the first request on, with the write buffer empty, and not in the steady state
+    #[arg(long)]
+    burst: bool,
     /// Any other option of a fio job, as in -O bssplit=4k/90:16k/10; docs/fio.md lists them
     #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
@@ -175,7 +178,7 @@ impl JobFlags {
 
     fn job_files(&self) -> Result<Told, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let written = UnresolvedJobs::new(files, traces::read)?;
+        let written = UnresolvedJobs::new(files, traces::read)?.as_bursts(self.burst);
         let names: Vec<String> = written.names().map(String::from).collect();
         let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
@@ -188,7 +191,7 @@ impl JobFlags {
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
-        let written = UnresolvedJobs::new([fio::from_flags(&options)?], traces::read)?;
+        let written = UnresolvedJobs::new([fio::from_flags(&options)?], traces::read)?.as_bursts(self.burst);
         let spelt = in_words(options.iter().copied());
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",

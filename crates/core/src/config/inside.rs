@@ -52,7 +52,7 @@ section! {
         choices => choices: u32 = 10, 1..=1024;
         /// Wear levelling: largest number of erases by which a block may lag behind the most worn one before it is collected however many units are valid; 0: no limit
         wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
-        /// State of the drive at the start of a run: `none` (empty), `sequential` (each unit written once, in order) or `random` (steady state of random overwrites)
+        /// State of the drive at the start of a run: `none` (empty), `sequential` (each unit written once, in order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and are measured in the steady state, otherwise `sequential`)
         precondition => precondition: Precondition = Precondition::None, any();
     }
 }
@@ -90,6 +90,8 @@ pub enum Precondition {
     Sequential,
     /// Steady state of random overwrites.
     Random,
+    /// As the jobs of the run want it; a drive without jobs has been written in order.
+    Auto,
 }
 
-names! { Precondition { "none" => None, "sequential" => Sequential, "random" => Random } }
+names! { Precondition { "none" => None, "sequential" => Sequential, "random" => Random, "auto" => Auto } }

@@ -2,7 +2,7 @@
 
 use super::{Op, Question};
 use crate::drive::Drive;
-use crate::ledger::{DirectionOutcome, JobOutcome, Outcome};
+use crate::ledger::{DirectionOutcome, JobOutcome, MeasuredState, Outcome};
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::memory::HostMemory;
@@ -221,6 +221,7 @@ impl<'a> TransferMachine<'a> {
             stack_stages: Vec::new(),
             counters: vec![("iommu_walks", self.root_complex.walks())],
             events: self.shared.scheduler.events,
+            measured: MeasuredState::Only,
             finished: true,
         }
     }

@@ -35,6 +35,7 @@ pub mod requests;
 mod several;
 pub mod simulation;
 mod switched;
+mod warm_up;
 pub mod timeline;
 
 use std::collections::VecDeque;
@@ -56,13 +57,14 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::{Direction, Kind, Packet, PacketId};
 use crate::workload::generator::Generator;
-use crate::workload::{Flushes, Job, Limits, side_by_side};
+use crate::workload::{Job, Limits, side_by_side};
 use device::AttachedDevice;
 use devices::AttachedDevices;
 use faults::Faults;
 pub use outside::{Completed, Input};
-use recorder::Recorder;
+use recorder::{PartOutcomes, Recorder};
 use switched::SwitchedLinks;
+use warm_up::WarmUp;
 
 /// Condition that ends the handling of events, beside the instant that they are handled up to.
 #[derive(Clone, Copy)]
@@ -102,6 +104,7 @@ pub struct Engine {
     /// Thread that the commands of real hosts are counted for, by queue.
     queue_threads: Vec<u16>,
     plan: SubmissionPlan,
+    warm_up: WarmUp,
 }
 
 /// Jobs that have not begun yet.
@@ -148,6 +151,7 @@ impl Engine {
             client_completed: VecDeque::new(),
             queue_threads: Vec::new(),
             plan: SubmissionPlan::default(),
+            warm_up: WarmUp::default(),
             shared,
         }
     }
@@ -184,6 +188,7 @@ impl Engine {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
         let Limits { capacity_bytes, is_volatile, .. } = *limits;
         self.plan = SubmissionPlan { groups, begun: 0, capacity_bytes, is_volatile, seed };
+        self.warm_up = WarmUp::of(jobs, limits);
         self.begin_group();
     }
 
@@ -191,20 +196,21 @@ impl Engine {
     #[cold]
     fn begin_group(&mut self) -> bool {
         let Some(jobs) = self.plan.groups.pop_front() else { return false };
-        jobs.iter().for_each(|job| self.add_job(job));
+        let warms_up = self.warm_up.begin(&jobs);
+        jobs.iter().for_each(|job| self.add_job(job, warms_up));
         self.plan.begun += 1;
         true
     }
 
     /// Adds the threads of a job, which start at once, or after its delay.
-    fn add_job(&mut self, job: &Job) {
+    fn add_job(&mut self, job: &Job, warms_up: bool) {
         let SubmissionPlan { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
-        let flushes = if is_volatile { job.flushes } else { Flushes::default() };
         let start = self.now().max(Time::ZERO + job.start_delay);
-        let place = self.recorder.add_job(job, begun, start);
+        let place = self.recorder.add_job(job, begun, start, warms_up);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
-            let generator = generator.over(self.devices.count() as u16, number).flushing(flushes);
+            let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
+            let generator = if warms_up { generator.warming_up() } else { generator };
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.let_look(thread);
             self.recorder.add_thread(thread, place);
@@ -680,24 +686,30 @@ impl Engine {
 
     /// Results so far.
     pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::ledger::Outcome {
-        let now = self.recorder.last();
-        let cpu = self.host.used(now);
         self.check_completions();
-        self.recorder.outcome(
-            drive,
-            seed,
-            recorder::PartOutcomes {
-                now,
-                upstream: self.devices.used(Direction::Up),
-                downstream: self.devices.used(Direction::Down),
-                cpu,
-                parts: self.devices.parts(now),
-                awake_share: self.devices.awake_share(now),
-                memory_j: self.devices.memory_joules(drive),
-                counters: self.counters(),
-                events: self.events(),
-                finished: self.host.finished(),
-            },
-        )
+        let parts = self.part_outcomes(self.recorder.last(), drive);
+        let parts = match self.warm_up.base() {
+            Some(base) => parts.since(base),
+            None => parts,
+        };
+        let measured = self.warm_up.measured(drive.translation.precondition);
+        self.recorder.outcome(drive, seed, measured, parts)
+    }
+
+    /// Measurements of the parts of the machine up to `now`.
+    fn part_outcomes(&self, now: Time, drive: &Drive) -> PartOutcomes {
+        PartOutcomes {
+            begin: Time::ZERO,
+            now,
+            upstream: self.devices.used(Direction::Up),
+            downstream: self.devices.used(Direction::Down),
+            cpu: self.host.used(now),
+            parts: self.devices.parts(now),
+            awake_share: self.devices.awake_share(now),
+            memory_j: self.devices.memory_joules(drive),
+            counters: self.counters(),
+            events: self.events(),
+            finished: self.host.finished(),
+        }
     }
 }

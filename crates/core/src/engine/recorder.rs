@@ -3,7 +3,7 @@
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
 use crate::engine::requests::{Kept, KeptRequests};
-use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, PartUse, WireUse};
+use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, MeasuredState, Outcome, PartUse, WireUse};
 use crate::request::Op;
 use crate::request::Request;
 use crate::time::{Span, Time};
@@ -13,8 +13,13 @@ use crate::workload::Job;
 #[derive(Clone, Debug, Default)]
 struct JobRecord {
     outcome: JobOutcome,
+    /// Requests count that are wanted from here on; never as long as the drive warms up.
     ramp_end: Time,
+    /// End of the ramp that the job asks for.
+    ramp_until: Time,
     last: Time,
+    /// True if the job flushes, which ends commits.
+    has_commits: bool,
 }
 
 /// Results of a run so far.
@@ -25,6 +30,8 @@ pub(super) struct Recorder {
     threads: Vec<usize>,
     completed: u64,
     last: Time,
+    /// For each thread whose job flushes, the time at which the first write since its last commit was wanted.
+    commits_begin: Vec<Option<Time>>,
     /// Single requests, if they are to be kept.
     kept: Option<Box<KeptRequests>>,
 }
@@ -32,6 +39,8 @@ pub(super) struct Recorder {
 /// Measurements of the parts of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct PartOutcomes {
+    /// Start of the time that the measurements are about, and its end.
+    pub begin: Time,
     pub now: Time,
     pub upstream: WireUse,
     pub downstream: WireUse,
@@ -45,13 +54,30 @@ pub(super) struct PartOutcomes {
     pub finished: bool,
 }
 
+impl PartOutcomes {
+    /// Measurements since an earlier time. Counters of the protocol and of the memory count from the start all the same.
+    pub(super) fn since(self, earlier: &PartOutcomes) -> PartOutcomes {
+        PartOutcomes {
+            begin: earlier.now,
+            upstream: self.upstream.since(&earlier.upstream),
+            downstream: self.downstream.since(&earlier.downstream),
+            cpu: self.cpu.since(&earlier.cpu),
+            parts: self.parts.iter().zip(&earlier.parts).map(|(part, before)| part.since(before)).collect(),
+            memory_j: self.memory_j.zip(earlier.memory_j).map(|(all, before)| all - before),
+            ..self
+        }
+    }
+}
+
 impl Recorder {
     /// Begins to count the requests of a job, which starts at `start` and runs beside all others of its group. Returns the job's
     /// number.
-    pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time) -> usize {
+    pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time, warms_up: bool) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
-        self.jobs.push(JobRecord { outcome, ramp_end: start + job.ramp_time, last: Time::ZERO });
+        let (has_commits, ramp_until) = (job.has_flushes(), start + job.ramp_time);
+        let ramp_end = if warms_up { Time::NEVER } else { ramp_until };
+        self.jobs.push(JobRecord { outcome, ramp_end, last: Time::ZERO, has_commits, ramp_until });
         self.jobs.len() - 1
     }
 
@@ -81,6 +107,13 @@ impl Recorder {
     /// Takes the requests that were kept, if any were to be, and ends the keeping.
     pub(super) fn take_requests(&mut self) -> Option<KeptRequests> {
         self.kept.take().map(|kept| *kept)
+    }
+
+    /// Ends the warm-up of all jobs: requests count that are wanted from `now` on, but none in the ramp of their job.
+    pub(super) fn begin_to_count(&mut self, now: Time) {
+        for job in self.jobs.iter_mut().filter(|job| job.ramp_end == Time::NEVER) {
+            job.ramp_end = job.ramp_until.max(now);
+        }
     }
 
     /// Number of requests completed so far, those in the ramp included.
@@ -141,6 +174,23 @@ impl Recorder {
         direction.completion.record(now.since(request.submitted));
         direction.total.record(now.since(request.ledger.start()));
         request.ledger.close_into(now, &mut direction.stages);
+        if job.has_commits {
+            self.note_commit(now, request, number);
+        }
+    }
+
+    /// Notes the part of a request in the commits of its thread.
+    #[cold]
+    fn note_commit(&mut self, now: Time, request: &Request, job: usize) {
+        let thread = usize::from(request.thread);
+        self.commits_begin.resize(self.threads.len(), None);
+        let begin = &mut self.commits_begin[thread];
+        if request.io.op == Op::Write {
+            *begin = Some(begin.unwrap_or(Time::NEVER).min(request.ledger.start()));
+        }
+        if let Some(begin) = begin.take_if(|_| request.ends_commit) {
+            self.jobs[job].outcome.commit.record(now.since(begin));
+        }
     }
 
     /// Records a failed request, which counts nowhere else.
@@ -159,8 +209,8 @@ impl Recorder {
     }
 
     /// Outcome of the run so far.
-    pub(super) fn outcome(&self, drive: &Drive, seed: u64, parts: PartOutcomes) -> Outcome {
-        let elapsed = parts.now.since(Time::ZERO);
+    pub(super) fn outcome(&self, drive: &Drive, seed: u64, measured: MeasuredState, parts: PartOutcomes) -> Outcome {
+        let elapsed = parts.now.since(parts.begin);
         Outcome {
             drive: drive.title(),
             seed,
@@ -175,6 +225,7 @@ impl Recorder {
             stack_stages: drive.stage_names(),
             counters: parts.counters,
             events: parts.events,
+            measured,
             finished: parts.finished,
         }
     }

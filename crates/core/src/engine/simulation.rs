@@ -69,7 +69,8 @@ impl Simulation {
     }
 
     fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
-        let mut engine = engine(drive, seed);
+        let drive = drive.preconditioned_for(jobs).into_owned();
+        let mut engine = engine(&drive, seed);
         engine.add_jobs(jobs, &drive.limits(), seed);
         // Too many to count is as good as unknown.
         let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(TraceRequests::count));
@@ -77,7 +78,7 @@ impl Simulation {
             jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));
         let longest = |jobs: &[Job]| Some(jobs.iter().map(|job| job.runtime).max()?? + jobs[0].start_delay);
         let runtime = side_by_side(jobs).map(longest).try_fold(Span::ZERO, |sum, span| Some(sum + span?));
-        Simulation { drive: drive.clone(), engine, seed, ios, runtime }
+        Simulation { drive, engine, seed, ios, runtime }
     }
 
     /// Records up to `limit` steps for a packet ladder or a timeline.
@@ -97,12 +98,20 @@ impl Simulation {
 
     /// Runs on for about `events` events; false once the jobs are done.
     pub fn step(&mut self, events: u64) -> bool {
+        if self.engine.is_warming_up() {
+            return self.engine.warm_up(events, &self.drive);
+        }
         self.engine.run(events)
+    }
+
+    /// True as long as the drive's write buffer has not been turned over, so that requests do not count yet.
+    pub fn is_warming_up(&self) -> bool {
+        self.engine.is_warming_up()
     }
 
     /// Share of the run that is over (0 to 1), as far as the jobs tell.
     pub fn progress(&self) -> Option<f64> {
-        let by_ios = self.ios.map(|ios| self.engine.completed() as f64 / ios.max(1) as f64);
+        let by_ios = self.ios.map(|ios| self.engine.counted() as f64 / ios.max(1) as f64);
         let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
         let share = by_ios
             .into_iter()

@@ -92,6 +92,12 @@ impl Host {
         number
     }
 
+    /// Ends the warm-up of all threads: requests count that are issued from `now` on.
+    pub fn begin_to_count(&mut self, now: Time) {
+        let generators = self.processors.threads.iter_mut().filter_map(|thread| thread.generator.as_mut());
+        generators.for_each(|generator| generator.begin_to_count(now));
+    }
+
     /// True if a thread looks for completions by itself, on a host whose threads choose among engines.
     pub fn looks(&self, thread: u16) -> bool {
         match &self.submission {
@@ -128,7 +134,7 @@ impl Host {
     ) {
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due, drive: 0 });
+        this.external.push_back(Next { io, due, drive: 0, ends_commit: false });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;

@@ -11,7 +11,7 @@ pub struct Outcome {
     pub drive: String,
     /// Seed of the run's random numbers.
     pub seed: u64,
-    /// Time from the start of the run to its last completion, ramp time included.
+    /// Time to the last completion from the end of the warm-up, or from the start of the run; ramp time included.
     pub elapsed: Span,
     /// Results of each job section, threads of a section added up.
     pub jobs: Vec<JobOutcome>,
@@ -34,8 +34,28 @@ pub struct Outcome {
     pub counters: Vec<(&'static str, u64)>,
     /// Number of simulation events processed.
     pub events: u64,
+    /// State of the drive in which requests were counted.
+    pub measured: MeasuredState,
     /// True if all jobs were done, false if the run was stopped before.
     pub finished: bool,
+}
+
+/// State in which a drive was when its requests were counted. A drive with a write buffer and a translation layer is fast as
+/// long as the buffer has room.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum MeasuredState {
+    /// The only one: the drive has no such parts, or nothing was written.
+    #[default]
+    Only,
+    /// The write buffer had been turned over, and the translation layer was in the state that such writes lead to.
+    Steady {
+        /// Number of requests before the first one that counts.
+        warm_up_ios: u64,
+        /// Time before the first request that counts.
+        warm_up: Span,
+    },
+    /// A state that does not last, with the reason.
+    Burst(&'static str),
 }
 
 /// Results of one job section.
@@ -57,6 +77,9 @@ pub struct JobOutcome {
     pub write: DirectionOutcome,
     /// Results of flushes, which do not count as requests of the job.
     pub flush: DirectionOutcome,
+    /// Latencies of commits, of jobs that flush: from the time at which the first write since the last flush was wanted to the
+    /// completion of the flush, or of the writes if the drive needs none.
+    pub commit: Latency,
     /// Discards, as real hosts and traces ask for them.
     pub discard: DirectionOutcome,
     /// Writes of zeros without data, as real hosts ask for them.
@@ -121,6 +144,13 @@ pub struct PartUse {
     pub busy: Span,
 }
 
+impl PartUse {
+    /// Use since an earlier time, of which `earlier` is the use until then.
+    pub(crate) fn since(&self, earlier: &PartUse) -> PartUse {
+        PartUse { busy: self.busy - earlier.busy, ..*self }
+    }
+}
+
 /// Use of the processor cores, summed over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
@@ -165,6 +195,11 @@ impl JobOutcome {
         [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
     }
 
+    /// Commits per second; zero if nothing was counted.
+    pub fn commits_per_s(&self) -> f64 {
+        per(self.commit.count() as f64, self.write.runtime.as_s())
+    }
+
     /// Operations of which any were counted, with their names: reads and writes, then those that move no data.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
         let without_data = [("flush", &self.flush), ("discard", &self.discard), ("zeroes", &self.zeroes)];
@@ -190,6 +225,20 @@ impl WireUse {
         self.busy += other.busy;
     }
 
+    /// Use since an earlier time, of which `earlier` is the use until then.
+    pub(crate) fn since(&self, earlier: &WireUse) -> WireUse {
+        WireUse {
+            bytes_per_ns: self.bytes_per_ns,
+            data_bytes: self.data_bytes - earlier.data_bytes,
+            command_bytes: self.command_bytes - earlier.command_bytes,
+            header_bytes: self.header_bytes - earlier.header_bytes,
+            dllp_bytes: self.dllp_bytes - earlier.dllp_bytes,
+            packets: self.packets - earlier.packets,
+            replays: self.replays - earlier.replays,
+            busy: self.busy - earlier.busy,
+        }
+    }
+
     /// Share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
     pub fn payload_efficiency(&self) -> f64 {
         per(self.data_bytes as f64, self.bytes() as f64)
@@ -202,6 +251,18 @@ impl WireUse {
 }
 
 impl CpuUse {
+    /// Use since an earlier time, of which `earlier` is the use until then.
+    pub(crate) fn since(&self, earlier: &CpuUse) -> CpuUse {
+        CpuUse {
+            cores: self.cores,
+            working: self.working - earlier.working,
+            spinning: self.spinning - earlier.spinning,
+            switching: self.switching - earlier.switching,
+            interrupts: self.interrupts - earlier.interrupts,
+            context_switches: self.context_switches - earlier.context_switches,
+        }
+    }
+
     /// Time in which cores did anything at all.
     pub fn busy(&self) -> Span {
         self.working + self.spinning + self.switching

@@ -391,6 +391,11 @@ impl Media {
         self.flash().map_or(Vec::new(), |flash| flash.uses(now).into())
     }
 
+    /// True if a write buffer in front of the memory, if there is one, has been turned over.
+    pub fn is_turned_over(&self) -> bool {
+        self.flash().is_none_or(|flash| flash.is_turned_over())
+    }
+
     /// Returns the counters that only some memories have, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         if let Some(flash) = self.flash() {

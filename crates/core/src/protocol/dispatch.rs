@@ -289,6 +289,7 @@ impl Drive {
             ways_in: self.ways_in(),
             drives: self.drives.into(),
             is_volatile: !self.keeps_acknowledged(),
+            has_steady_state: self.is_flash(),
             supported: Op::ALL.map(|op| protocol.supports(op)),
             ..protocol.limits(self)
         }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::table::{Table, bar};
 use super::units;
-use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
+use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
 use crate::results::in_tables;
 
 const BAR_WIDTH: usize = 30;
@@ -67,21 +67,20 @@ pub fn requests(outcome: &Outcome) -> Table {
     let mut table = table.right("max");
     for job in &outcome.jobs {
         for (direction, figures) in job.kinds() {
-            table.row(request_row(job, direction, figures));
+            let rates = [units::count(figures.iops()), units::quantity(figures.bytes_per_s(), "B/s")];
+            table.row(request_row(job, direction, rates, &figures.total));
+        }
+        if job.commit.count() > 0 {
+            table.row(request_row(job, "commit", [units::count(job.commits_per_s()), String::new()], &job.commit));
         }
     }
     table
 }
 
-fn request_row(job: &JobOutcome, direction: &str, figures: &DirectionOutcome) -> Vec<String> {
-    let latency = &figures.total;
-    let mut row = vec![
-        job.name.clone(),
-        direction.to_string(),
-        units::count(figures.iops()),
-        units::quantity(figures.bytes_per_s(), "B/s"),
-        units::span(latency.mean()),
-    ];
+fn request_row(job: &JobOutcome, kind: &str, rates: [String; 2], latency: &Latency) -> Vec<String> {
+    let mut row = vec![job.name.clone(), kind.to_string()];
+    row.extend(rates);
+    row.push(units::span(latency.mean()));
     row.extend(in_tables().map(|it| latency.known_percentile(it.percent).map_or(String::from("unknown"), units::span)));
     row.push(units::span(latency.max()));
     row

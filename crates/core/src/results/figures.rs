@@ -70,6 +70,8 @@ enum LatencyOf {
     All,
     Reads,
     Writes,
+    Flushes,
+    Commits,
 }
 
 /// Outcome of a run with the latencies of all its jobs together.
@@ -78,6 +80,8 @@ struct MeasuredRun<'a> {
     all: Latency,
     reads: Latency,
     writes: Latency,
+    flushes: Latency,
+    commits: Latency,
 }
 
 /// Name of the figure that says how well mean and p99 are known.
@@ -103,9 +107,9 @@ figures! {
     /// Requests a second.
     iops: known("IOPS", Unit::PerS, |run| run.outcome.iops()).column("kIOPS", 1e3).in_cells();
     /// Reads a second.
-    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops()));
+    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops())).in_cells();
     /// Writes a second.
-    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops()));
+    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).in_cells();
     /// User data, in bytes a second.
     bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s()).column("GB/s", 1e9).in_cells();
     /// Shortest latency, in ns.
@@ -127,21 +131,35 @@ figures! {
     /// Longest latency, in ns.
     max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns()).in_cells();
     /// Mean latency of reads, in ns; unknown without reads.
-    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns);
+    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns).column("read mean us", 1e3).in_cells();
     /// Median latency of reads, in ns.
-    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50);
+    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50).in_cells();
     /// 99th percentile of latency of reads, in ns.
-    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99);
+    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99).in_cells();
     /// 99.9th percentile of latency of reads, in ns.
-    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9);
+    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9).in_cells();
     /// Mean latency of writes, in ns; unknown without writes.
-    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns);
+    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns).column("write mean us", 1e3).in_cells();
     /// Median latency of writes, in ns.
-    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50);
+    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50).in_cells();
     /// 99th percentile of latency of writes, in ns.
-    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99);
+    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99).in_cells();
     /// 99.9th percentile of latency of writes, in ns.
-    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9);
+    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9).in_cells();
+    /// Number of flushes that were sent to the drive.
+    flushes: known("flushes", Unit::Requests, |run| run.flushes.count() as f64).in_cells();
+    /// Mean latency of flushes, in ns; unknown without flushes.
+    flush_mean_ns: latency("flush mean", LatencyOf::Flushes, Latency::mean_ns).column("flush mean us", 1e3).in_cells();
+    /// 99th percentile of latency of flushes, in ns.
+    flush_p99_ns: percentile("flush p99", LatencyOf::Flushes, P99).in_cells();
+    /// Number of commits: flushes with a write before them, those that the drive does not need included.
+    commits: known("commits", Unit::Requests, |run| run.commits.count() as f64).in_cells();
+    /// Mean latency of commits, in ns, from the first write since the last flush to the end of the flush.
+    commit_mean_ns: latency("commit mean", LatencyOf::Commits, Latency::mean_ns).column("commit mean us", 1e3).in_cells();
+    /// Median latency of commits, in ns.
+    commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50).in_cells();
+    /// 99th percentile of latency of commits, in ns.
+    commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_cells();
     /// Utilisation of the busier direction of the link, 0 to 1.
     link_busy_share: known("link", Unit::Share, |run| run.link_busy_share()).in_cells();
     /// Utilisation of the link to the host, 0 to 1.
@@ -272,6 +290,8 @@ impl MeasuredRun<'_> {
             LatencyOf::All => &self.all,
             LatencyOf::Reads => &self.reads,
             LatencyOf::Writes => &self.writes,
+            LatencyOf::Flushes => &self.flushes,
+            LatencyOf::Commits => &self.commits,
         }
     }
 
@@ -292,14 +312,16 @@ pub struct Figures([Option<f64>; COUNT]);
 impl Figures {
     /// Reads every figure from an outcome.
     pub fn of(outcome: &Outcome) -> Figures {
-        let (mut reads, mut writes) = (Latency::default(), Latency::default());
+        let [mut reads, mut writes, mut flushes, mut commits] = <[Latency; 4]>::default();
         for job in &outcome.jobs {
             reads.merge(&job.read.total);
             writes.merge(&job.write.total);
+            flushes.merge(&job.flush.total);
+            commits.merge(&job.commit);
         }
         let mut all = reads.clone();
         all.merge(&writes);
-        let measured = MeasuredRun { outcome, all, reads, writes };
+        let measured = MeasuredRun { outcome, all, reads, writes, flushes, commits };
         Figures(FIGURES.each_ref().map(|figure| measured.read(figure.reading)))
     }
 

@@ -221,5 +221,8 @@ fn jobs(sweep: &Sweep, point: usize, drive: &Drive) -> Result<Vec<Job>, Problems
     });
     let options: Vec<_> = options.iter().map(|(name, text, line)| (name.as_str(), text.as_str(), *line)).collect();
     let file = sweep.job.with(&sweep.plan.text.file, &options)?;
-    file.resolve(&drive.limits(), &sweep.files.traces)
+    let limits = drive.limits();
+    let mut jobs = file.resolve(&limits, &sweep.files.traces)?;
+    jobs.iter_mut().for_each(|job| job.measure_steadily(&limits));
+    Ok(jobs)
 }

@@ -2,7 +2,7 @@
 
 use crate::ledger::stage::Ledger;
 use crate::ledger::{
-    CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, Record, Stage, StageTimes, Step, Trace, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Record, Stage, StageTimes, Step, Trace, WireUse,
 };
 use crate::time::{Span, Time};
 
@@ -46,6 +46,7 @@ pub(crate) fn outcome() -> Outcome {
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
         events: 54_321,
+        measured: MeasuredState::Only,
         finished: true,
     }
 }

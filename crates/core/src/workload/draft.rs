@@ -61,6 +61,7 @@ impl Job {
             runtime: None,
             time_based: false,
             ramp_time: Span::ZERO,
+            steady: None,
             start_delay: Span::ZERO,
             waits: false,
             thinktime: Span::ZERO,

@@ -27,27 +27,32 @@ impl Flushes {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlushState {
     flushes: Flushes,
+    /// True if the drive has to be flushed.
+    are_needed: bool,
     /// Number of writes so far.
     written: u64,
     is_dirty: bool,
 }
 
 impl FlushState {
-    pub(super) fn new(flushes: Flushes) -> FlushState {
-        FlushState { flushes, ..FlushState::default() }
+    pub(super) fn new(flushes: Flushes, are_needed: bool) -> FlushState {
+        FlushState { flushes, are_needed, ..FlushState::default() }
     }
 
-    /// Counts a request of the thread.
-    pub(super) fn on_request(&mut self, op: Op) {
+    /// Counts a request of the thread. Returns true if a flush would be due after it that the drive does not need.
+    #[inline(always)]
+    pub(super) fn on_request(&mut self, op: Op) -> bool {
         if op == Op::Write {
             self.written += 1;
             self.is_dirty = true;
+            return !self.are_needed && self.take_if_due();
         }
+        false
     }
 
     /// Returns true if a flush is due, which then counts as issued.
     pub(super) fn take_due(&mut self) -> bool {
-        self.is_dirty && self.take_if_due()
+        self.is_dirty && self.are_needed && self.take_if_due()
     }
 
     #[inline(never)]
@@ -61,7 +66,7 @@ impl FlushState {
 
     /// Returns true if a flush is due at the end of the thread, which then counts as issued.
     pub(super) fn take_last(&mut self) -> bool {
-        let is_due = self.flushes.at_end && self.is_dirty;
+        let is_due = self.flushes.at_end && self.is_dirty && self.are_needed;
         self.is_dirty &= !is_due;
         is_due
     }

@@ -113,6 +113,8 @@ pub struct Job {
     pub time_based: bool,
     /// Requests in the first part of the job are not counted.
     pub ramp_time: Span,
+    /// True if requests are counted only once the drive's write buffer has been turned over; `None` if the job does not say.
+    pub steady: Option<bool>,
     /// Time from the start of the run to the start of the job (fio `startdelay`).
     pub start_delay: Span,
     /// True if the job starts only when all jobs above it are done (fio `stonewall`).
@@ -158,6 +160,39 @@ impl Job {
         let reads = self.read_blocks.iter().filter(|_| self.read_percent > 0.0);
         let writes = self.write_blocks.iter().filter(|_| self.read_percent < 100.0);
         reads.chain(writes).map(|block| block.bytes).collect()
+    }
+
+    /// Has the job measured in the steady state on a drive that has one, unless the job says otherwise.
+    pub fn measure_steadily(&mut self, limits: &Limits) {
+        if limits.has_steady_state {
+            self.steady = self.steady.or(Some(true));
+        }
+    }
+
+    /// True if the job is measured in the steady state.
+    pub fn is_steady(&self) -> bool {
+        self.steady == Some(true)
+    }
+
+    /// True if the job writes, or replays writes.
+    pub fn has_writes(&self) -> bool {
+        self.trace.as_ref().map_or(self.read_percent < 100.0, |trace| trace.summary().has_writes())
+    }
+
+    /// True if the job writes all over its region, in no order, or replays writes.
+    pub fn writes_at_random(&self) -> bool {
+        self.has_writes() && (self.trace.is_some() || self.pattern == Pattern::Random)
+    }
+
+    /// True if a steady state can be reached before requests are counted. A replay has no requests to spare for that.
+    pub fn warms_up(&self) -> bool {
+        self.is_steady() && self.trace.is_none() && self.has_writes()
+    }
+
+    /// True if the job flushes its writes, as its options or its trace say.
+    pub fn has_flushes(&self) -> bool {
+        let recorded = self.trace.as_ref().is_some_and(|trace| trace.summary().flushes > 0);
+        recorded || self.flushes.named().next().is_some()
     }
 
     /// fio's `rw` of this job; `None` for a replay.

@@ -57,6 +57,7 @@ impl Job {
             self.runtime.map(|runtime| ("runtime", time(runtime))),
             self.time_based.then(|| ("time_based", String::from("1"))),
             long("ramp_time", self.ramp_time),
+            (self.steady == Some(false)).then(|| ("burst", String::from("1"))),
         ]
         .into_iter()
         .flatten()

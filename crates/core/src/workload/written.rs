@@ -11,6 +11,8 @@ use crate::problem::{Problems, all};
 pub struct UnresolvedJobs {
     /// The jobs of one file each, with the traces that they name.
     parts: Vec<(JobFile, BTreeMap<NamedTrace, Trace>)>,
+    /// True if all jobs are measured from the first request on.
+    are_bursts: bool,
 }
 
 impl UnresolvedJobs {
@@ -29,15 +31,25 @@ impl UnresolvedJobs {
             let traces = all(read)?.into_iter().collect();
             Ok((file, traces))
         };
-        Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))? })
+        Ok(UnresolvedJobs { parts: all(files.into_iter().map(with_traces))?, are_bursts: false })
     }
 
-    /// The jobs on a drive with these limits.
+    /// Returns the jobs so that all are measured from the first request on if `are_bursts` is true, whatever they say.
+    pub fn as_bursts(self, are_bursts: bool) -> UnresolvedJobs {
+        UnresolvedJobs { are_bursts, ..self }
+    }
+
+    /// The jobs on a drive with these limits. On a drive that has a steady state, they are measured in it unless they say `burst=1`.
     ///
     /// # Errors
     /// Everything that the drive cannot do.
     pub fn on(&self, limits: &Limits) -> Result<Vec<Job>, Problems> {
-        Ok(all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat())
+        let mut jobs = all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat();
+        if self.are_bursts {
+            jobs.iter_mut().for_each(|job| job.steady = Some(false));
+        }
+        jobs.iter_mut().for_each(|job| job.measure_steadily(limits));
+        Ok(jobs)
     }
 
     /// The names of the jobs, in their order.

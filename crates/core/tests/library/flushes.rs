@@ -8,7 +8,7 @@ use phaselink_core::report;
 use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use phaselink_core::workload::fio;
+use phaselink_core::workload::{Job, JobPlace, fio, trace};
 
 /// A client's drive, whose buffer forgets without power, behind Linux.
 fn volatile(set: &[&str]) -> Drive {
@@ -112,4 +112,48 @@ fn what_a_flush_would_do_beyond_what_is_modelled_is_refused() {
     let file = fio::from_flags(&[("rw", "write"), ("size", "1m"), ("fsync", "1")]).expect("options");
     let problems = file.resolve(&limits, &Default::default()).expect_err("no command").to_string();
     assert!(problems.contains("of a volatile buffer behind an interface without flushes"), "{problems}");
+}
+
+/// Recording of 20 transactions, each of two writes and a flush.
+fn recording() -> Vec<Job> {
+    let transaction = "1 d write 4096 4096\n2 d write 8192 4096\n3 d sync 0 0\n";
+    let text = format!("fio version 3 iolog\n{}", transaction.repeat(20));
+    let trace = trace::parse("t", text).expect("an iolog");
+    vec![Job { trace: Some(trace.requests), replay_no_stall: true, ..Job::default() }]
+}
+
+#[test]
+fn a_replay_flushes_as_often_as_the_recording_and_takes_as_long_as_a_job_that_does() {
+    let drive = volatile(&["host.idle_states=none"]);
+    let mut simulation = Simulation::new(&drive, &recording(), 1).expect("a replay");
+    while simulation.step(1 << 20) {}
+    let replayed = simulation.outcome();
+    assert_eq!((replayed.jobs[0].write.ios, flushes(&replayed), replayed.jobs[0].commit.count()), (40, 20, 20));
+    let asked = run(&drive, "rw=write bs=4k offset=4k size=8k io_size=160k fsync=2 end_fsync=1 ioengine=psync");
+    assert_eq!(flushes(&asked), 20);
+    let means = [&replayed, &asked].map(|outcome| outcome.jobs[0].commit.mean_ns());
+    assert!((means[0] / means[1] - 1.0).abs() < 0.02, "{means:?}");
+    assert!(means[0] > drive.media.program.as_ns());
+}
+
+#[test]
+fn a_commit_lasts_from_its_first_write_to_its_flush_or_to_its_last_write_if_none_is_needed() {
+    let job = "rw=randwrite number_ios=40 ioengine=psync fsync=4 end_fsync=1";
+    let needed = run(&volatile(&["host.idle_states=none"]), job);
+    let (writes, commits) = (&needed.jobs[0].write.total, &needed.jobs[0].commit);
+    assert_eq!(commits.count(), 10);
+    let sum = 4.0 * writes.mean_ns() + needed.jobs[0].flush.total.mean_ns();
+    assert!((commits.mean_ns() / sum - 1.0).abs() < 0.01, "{} {sum}", commits.mean_ns());
+    let spared = run(&volatile(&["host.idle_states=none", "buffer.power_loss_protection=true"]), job);
+    let (writes, commits) = (&spared.jobs[0].write.total, &spared.jobs[0].commit);
+    assert_eq!((commits.count(), flushes(&spared)), (10, 0));
+    assert!((commits.mean_ns() / (4.0 * writes.mean_ns()) - 1.0).abs() < 0.05, "{}", commits.mean_ns());
+}
+
+#[test]
+fn a_recording_with_flushes_is_refused_by_a_volatile_drive_that_has_no_command_for_them() {
+    let mut limits = volatile(&[]).limits();
+    limits.supported[Op::Flush as usize] = false;
+    let problems = recording()[0].problems(&JobPlace::new("t", None), &limits);
+    assert!(problems.iter().any(|it| it.to_string().contains("of a volatile buffer behind an interface without")), "{problems:?}");
 }

@@ -9,7 +9,7 @@ pub mod target;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, MeasuredState, Outcome, WireUse};
 use phaselink_core::problem::Problem;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
@@ -59,6 +59,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         stack_stages: Vec::new(),
         counters: vec![("errors", errors)],
         events: 0,
+        measured: MeasuredState::Only,
         finished,
     }
 }

@@ -1,6 +1,6 @@
 //! Report of the requests served, in the form of a simulated run.
 
-use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, MeasuredState, Latency, Outcome, WireUse};
 use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
@@ -37,6 +37,7 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         stack_stages: Vec::new(),
         counters: Vec::new(),
         events: 0,
+        measured: MeasuredState::Only,
         finished: true,
     }
 }

@@ -15,6 +15,8 @@ const PAGE_BYTES: u64 = 4096;
 pub struct FlashBuffer {
     capacity_bytes: u64,
     free_bytes: u64,
+    /// True once a write has had to wait for space.
+    has_been_full: bool,
     /// Space that becomes free, with the time of that.
     releases: BinaryHeap<Reverse<(Time, u64)>>,
     /// Time at which the buffer's memory has finished its transfers.
@@ -31,6 +33,7 @@ impl FlashBuffer {
         FlashBuffer {
             capacity_bytes: buffer.capacity_kib << 10,
             free_bytes: buffer.capacity_kib << 10,
+            has_been_full: false,
             releases: BinaryHeap::new(),
             memory_free_at: Time::ZERO,
             command: buffer.command,
@@ -42,6 +45,7 @@ impl FlashBuffer {
     /// is asked for than will ever be free, all of it is taken.
     pub fn reserve(&mut self, at: Time, bytes: u64) -> Time {
         let mut from = at;
+        self.has_been_full |= self.free_bytes < bytes && self.releases.peek().is_some_and(|it| it.0.0 > at);
         while let Some(Reverse((until, released))) = self.releases.peek().copied()
             && (until <= from || self.free_bytes < bytes)
         {
@@ -52,6 +56,16 @@ impl FlashBuffer {
         }
         self.free_bytes = self.free_bytes.saturating_sub(bytes);
         from
+    }
+
+    /// True once a write has had to wait for space.
+    pub fn has_been_full(&self) -> bool {
+        self.has_been_full
+    }
+
+    /// Number of bytes that fit.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
     }
 
     /// Empties the buffer, as a loss of power does.

@@ -117,6 +117,9 @@ struct ProgrammingLine {
     until: Time,
 }
 
+/// Number of times that a write buffer's capacity is written before it counts as one that does not fill.
+const TURNOVERS_UNFILLED: u64 = 4;
+
 impl Flash {
     /// Creates the drive of a description that has been checked, in the state that the description names.
     pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
@@ -128,7 +131,7 @@ impl Flash {
             costs: FlashCosts::of(media),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
-                Precondition::Sequential => TranslationLayer::written_in_order(shape, seed),
+                Precondition::Sequential | Precondition::Auto => TranslationLayer::written_in_order(shape, seed),
                 Precondition::Random => TranslationLayer::overwritten_at_random(shape, seed),
             },
             buffer: FlashBuffer::new(buffer),
@@ -174,6 +177,12 @@ impl Flash {
         };
         let acknowledged_at = if self.waits_for_cells { programmed_at } else { stored_at };
         WriteTiming { admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
+    }
+
+    /// True if everything that the write buffer holds has come in since the start and it has been full, or if so much has been
+    /// written without filling it that it drains as fast as it fills.
+    pub fn is_turned_over(&self) -> bool {
+        self.buffer.has_been_full() || self.activity.written_bytes >= self.buffer.capacity_bytes() * TURNOVERS_UNFILLED
     }
 
     /// Starts to record the writes that survive a loss of power. Those in the buffer do if `is_protected` is true.

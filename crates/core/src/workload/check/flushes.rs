@@ -9,8 +9,10 @@ pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let refused = |option: &'static str, found: &str, allowed: &str| {
         Some((option, format!("{option} {found}"), String::from(allowed)))
     };
-    let (option, _) = job.flushes.named().next()?;
-    if job.trace.is_some() {
+    let has_recorded = job.trace.as_ref().is_some_and(|trace| trace.summary().flushes > 0);
+    let recorded = has_recorded.then_some("read_iolog");
+    let option = job.flushes.named().map(|(name, _)| name).next().or(recorded)?;
+    if job.trace.is_some() && option != "read_iolog" {
         return refused(option, "with a trace", "leave it out: a trace is replayed as it is");
     }
     let of_files = job.flushes.named().map(|(name, _)| name).find(|name| *name != "fdatasync");
@@ -27,6 +29,7 @@ pub(super) fn known(job: &Job, limits: &Limits) -> Option<JobFinding> {
     }
     match limits.drives {
         1 => None,
+        _ if job.trace.is_some() => None,
         _ => refused(option, "with several drives, of which it names none", "drives = 1, or leave it out"),
     }
 }

@@ -49,6 +49,8 @@ pub struct Limits {
     pub drives: u32,
     /// True if acknowledged writes may lie in a buffer that does not outlive power.
     pub is_volatile: bool,
+    /// True if the drive has a write buffer or a translation layer, which reach a steady state only after many writes.
+    pub has_steady_state: bool,
     /// True for each operation of [`Op::ALL`] that the drive has a command for.
     pub supported: [bool; Op::ALL.len()],
 }
@@ -67,6 +69,7 @@ impl Limits {
             ways_in: None,
             drives: 1,
             is_volatile: false,
+            has_steady_state: false,
             supported: [true, true, false, false, false],
         }
     }

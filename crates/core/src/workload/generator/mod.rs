@@ -10,7 +10,7 @@ use super::flushes::FlushState;
 use super::pace::RatePace;
 use super::trace::{self, TraceIo};
 use super::{BlockShare, Distribution, Flushes, Job, Pattern};
-use crate::request::{DataDirection, Io, Next};
+use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -50,9 +50,14 @@ impl Generator {
         Generator { starts_at, ..self }
     }
 
-    /// Returns the generator with the flushes of a drive that has to be flushed.
-    pub fn flushing(self, flushes: Flushes) -> Generator {
-        Generator { flushing: FlushState::new(flushes), ..self }
+    /// Returns the generator with the flushes of a job. If the drive needs none, as its acknowledged writes are durable, then
+    /// they are spared, and the request before each one ends a commit.
+    pub fn flushing(mut self, flushes: Flushes, are_needed: bool) -> Generator {
+        self.flushing = FlushState::new(flushes, are_needed);
+        if let RequestSource::Replay(replay) = &mut self.source {
+            replay.spares_flushes = !are_needed;
+        }
+        self
     }
 
     /// Returns the generator over several equal drives, to which reads and writes go in turn, each in a round of its
@@ -86,14 +91,25 @@ impl Generator {
             RequestSource::Mix(mix) => mix.next(now),
             RequestSource::Replay(replay) => replay.next(now),
         };
-        let Next { io, due, drive } = wanted?;
-        let due = self.pause.delay(due, now);
+        let Next { io, due, drive, ends_commit } = wanted?;
+        let due = if io.op == Op::Flush { due } else { self.pause.delay(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
-        let is_in_time = self.budget.spend(io.bytes, due.max(now));
-        if is_in_time {
-            self.flushing.on_request(io.op);
+        let is_in_time = io.op == Op::Flush || self.budget.spend(io.bytes, due.max(now));
+        let ends_commit = is_in_time && (self.flushing.on_request(io.op) || ends_commit);
+        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit })
+    }
+
+    /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is called.
+    pub fn warming_up(mut self) -> Generator {
+        (self.budget.counts_from, self.budget.ends_at) = (Time::NEVER, Time::NEVER);
+        self
+    }
+
+    /// Ends the warm-up: requests count that are issued from `now` on, but none in the ramp.
+    pub fn begin_to_count(&mut self, now: Time) {
+        if self.budget.counts_from == Time::NEVER {
+            self.budget.begin(Time::ZERO + now.since(self.starts_at));
         }
-        is_in_time.then_some(Next { io, due: due_at, drive })
     }
 
     /// Flush that follows once all requests of a finished thread have completed, if the job ends with one.
@@ -103,7 +119,7 @@ impl Generator {
 }
 
 fn flush(now: Time) -> Next {
-    Next { io: Io::flush(), due: now, drive: 0 }
+    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true }
 }
 
 /// Reads and writes of a job that is not a replay.
@@ -137,7 +153,7 @@ impl Mix {
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes, drive) = direction.draw(&mut self.random);
-        Some(Next { io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes }, due, drive })
+        Some(Next { io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes }, due, drive, ends_commit: false })
     }
 
     /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due
@@ -302,19 +318,39 @@ struct Replay {
     percent: u32,
     /// Index of the drive that the replay is for, if there are several.
     drive: u16,
+    /// True if the drive needs no flushes, so that those of the trace are spared.
+    spares_flushes: bool,
+    /// Next request of the trace, if it has been read ahead.
+    ahead: Option<TraceIo>,
 }
 
 impl Replay {
     fn new(job: &Job, requests: &trace::TraceRequests) -> Replay {
         let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
-        Replay { requests: requests.iter(), has_times, percent: job.replay_percent, drive: 0 }
+        let (requests, percent) = (requests.iter(), job.replay_percent);
+        Replay { requests, has_times, percent, drive: 0, spares_flushes: false, ahead: None }
     }
 
     #[inline(never)] // Traces are read besides.
     fn next(&mut self, now: Time) -> Option<Next> {
-        let TraceIo { at, io } = self.requests.next()?;
+        let TraceIo { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
         let due = if self.has_times { scaled(at, self.percent) } else { now };
-        Some(Next { io, due, drive: self.drive })
+        let ends_commit = if self.spares_flushes { self.spare_flushes() } else { io.op == Op::Flush };
+        Some(Next { io, due, drive: self.drive, ends_commit })
+    }
+
+    /// Skips the flushes that come next; true if there is one.
+    fn spare_flushes(&mut self) -> bool {
+        self.ahead = self.requests.next();
+        let is_flushed = self.is_flush_ahead();
+        while self.is_flush_ahead() {
+            self.ahead = self.requests.next();
+        }
+        is_flushed
+    }
+
+    fn is_flush_ahead(&self) -> bool {
+        self.ahead.is_some_and(|ahead| ahead.io.op == Op::Flush)
     }
 }
 
@@ -365,20 +401,27 @@ struct Budget {
     counts_from: Time,
     /// No request is issued from here on.
     ends_at: Time,
+    /// Ramp before the first request that counts, and time from there to the end, if that ends the thread.
+    ramp: Span,
+    runtime: Option<Span>,
 }
 
 impl Budget {
     fn new(job: &Job) -> Budget {
-        let counts_from = Time::ZERO + job.ramp_time;
         let unlimited = |limit: Option<u64>| {
             if job.time_based { u64::MAX } else { limit.unwrap_or(u64::MAX) }
         };
-        Budget {
-            ios: unlimited(job.ios),
-            bytes: unlimited(job.io_bytes),
-            counts_from,
-            ends_at: job.runtime.map_or(Time::NEVER, |runtime| counts_from + runtime),
-        }
+        let (ios, bytes) = (unlimited(job.ios), unlimited(job.io_bytes));
+        let (ramp, runtime) = (job.ramp_time, job.runtime);
+        let mut budget = Budget { ios, bytes, counts_from: Time::ZERO, ends_at: Time::NEVER, ramp, runtime };
+        budget.begin(Time::ZERO);
+        budget
+    }
+
+    /// Begins to count at `now`, or at the end of the ramp if that is later.
+    fn begin(&mut self, now: Time) {
+        self.counts_from = now.max(Time::ZERO + self.ramp);
+        self.ends_at = self.runtime.map_or(Time::NEVER, |runtime| self.counts_from + runtime);
     }
 
     fn is_spent(&self) -> bool {

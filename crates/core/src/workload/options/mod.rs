@@ -68,6 +68,7 @@ pub const OPTIONS: &[JobOption] = &[
         values::time(v, Span::from_s(1)).map(|t| d.job.runtime = Some(t).filter(|t| !t.is_zero()))
     }),
     switch(&["time_based"], |d, v| values::switch(v).map(|on| d.job.time_based = on)),
+    switch(&["burst"], |d, v| values::switch(v).map(|on| d.job.steady = Some(!on))),
     value(&["ramp_time"], SECONDS, |d, v| values::time(v, Span::from_s(1)).map(|t| d.job.ramp_time = t)),
     value(&["rw", "readwrite"], "read, write, rw, readwrite, randread, randwrite or randrw", set_rw),
     value(&["offset", "fileoffset"], BYTES, |d, v| values::amount(v).map(|a| d.offset = a)),

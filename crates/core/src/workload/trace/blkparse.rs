@@ -10,7 +10,7 @@
 //! driver, `D`.
 
 use super::record::{
-    DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, nanoseconds, number, sectors, wrong,
+    FlagFlushes, DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, nanoseconds, number, sectors, wrong,
 };
 use crate::request::Op;
 
@@ -80,16 +80,26 @@ fn what(rwbs: &str, rest: &[&str]) -> Result<RecordedOperation, RecordMistake> {
     let (sector, count) = match *rest {
         [sector, "+", count, ..] => (number(sector, "a sector")?, number(count, "a number of sectors")?),
         // A flush carries no sectors: the process follows at once.
-        _ if rwbs.contains('F') => return Ok(RecordedOperation::LeftOut("flushes")),
+        _ if rwbs.contains('F') => return Ok(RecordedOperation::Flush),
         _ if !rwbs.contains(['R', 'W']) => return Ok(RecordedOperation::LeftOut("requests without data")),
         _ => return wrong("an event without its sectors", "SECTOR + SECTORS"),
     };
     let op = match rwbs {
-        _ if rwbs.contains('F') && count == 0 => return Ok(RecordedOperation::LeftOut("flushes")),
+        _ if rwbs.contains('F') && count == 0 => return Ok(RecordedOperation::Flush),
         _ if rwbs.contains('W') => Op::Write,
         _ if rwbs.contains('R') => Op::Read,
         _ => return Ok(RecordedOperation::LeftOut("requests without data")),
     };
     let (offset, bytes) = sectors(sector, count)?;
+    if op == Op::Write && rwbs.contains('F') {
+        return Ok(RecordedOperation::FlushedWrite { offset, bytes, flushes: flag_flushes(rwbs) });
+    }
     Ok(RecordedOperation::Data { op, offset, bytes, response: None })
+}
+
+/// Flushes that the flags of a write ask for: an `F` before the `W` stands for an earlier flush, one behind it for forced
+/// unit access (`blk_fill_rwbs` of Linux).
+fn flag_flushes(rwbs: &str) -> FlagFlushes {
+    let (before, after) = rwbs.split_once('W').unwrap_or((rwbs, ""));
+    FlagFlushes { before: before.contains('F'), after: after.contains('F') }
 }

@@ -12,7 +12,7 @@
 //! what happened, the others are a mask of categories. What counts is what counts in blkparse's text: queueing, or
 //! issues where nothing is queued.
 
-use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong};
+use super::record::{DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong};
 use crate::request::Op;
 
 const MAGIC: u32 = 0x6561_7400;
@@ -28,6 +28,7 @@ const CGROUP: u64 = 1 << 8;
 const WRITE: u64 = 1 << 17;
 const READ: u64 = 1 << 16;
 const FLUSH: u64 = 1 << 18;
+const FUA: u64 = 1 << 31;
 const PASSTHROUGH: u64 = 1 << 25;
 const NOTIFY: u64 = 1 << 26;
 const DISCARD: u64 = 1 << 29;
@@ -127,8 +128,13 @@ impl BlktraceEvent {
         let what = match () {
             () if is(PASSTHROUGH) => RecordedOperation::LeftOut("passthrough commands"),
             () if is(DISCARD) => RecordedOperation::LeftOut("discards"),
-            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::LeftOut("flushes"),
+            () if is(FLUSH) && self.bytes == 0 => RecordedOperation::Flush,
             () if !is(READ) && !is(WRITE) || self.bytes == 0 => RecordedOperation::LeftOut("requests without data"),
+            () if is(WRITE) && (is(FLUSH) || is(FUA)) => {
+                let (offset, _) = sectors(self.sector, 0)?;
+                let flushes = FlagFlushes { before: is(FLUSH), after: is(FUA) };
+                RecordedOperation::FlushedWrite { offset, bytes: self.bytes.into(), flushes }
+            }
             () => {
                 let op = if is(WRITE) { Op::Write } else { Op::Read };
                 let (offset, _) = sectors(self.sector, 0)?;

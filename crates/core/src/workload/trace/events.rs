@@ -3,10 +3,10 @@
 use super::file::{File, Pieces};
 use super::format::{ALLOWED, Format};
 use super::reader::{RecordReader, detect};
-use super::record::{DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, wrong};
+use super::record::{DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, wrong};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Longest line: whatever is longer is no trace.
 const LINE_BYTES_MAX: usize = 1 << 20;
@@ -26,6 +26,18 @@ pub(super) struct TraceEvent {
     pub step: TraceStep,
 }
 
+impl TraceEvent {
+    /// Flush at the same time and step, of the same device.
+    fn flush(&self) -> TraceEvent {
+        let flush = TraceRequest::Data { io: Io::flush(), response: None };
+        let step = match self.step {
+            TraceStep::Issued(_) => TraceStep::Issued(Ok(flush)),
+            TraceStep::Asked(_) | TraceStep::Completed => TraceStep::Asked(flush),
+        };
+        TraceEvent { step, ..*self }
+    }
+}
+
 /// Step of a request.
 #[derive(Debug)]
 pub(super) enum TraceStep {
@@ -35,7 +47,7 @@ pub(super) enum TraceStep {
     Completed,
 }
 
-/// Request of a trace: data, or another operation that is left out.
+/// Request of a trace: data or a flush, or another operation that is left out.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TraceRequest {
     Data { io: Io, response: Option<u64> },
@@ -112,6 +124,8 @@ pub(super) struct Events {
     line: usize,
     offset: u64,
     is_ended: bool,
+    /// Events that the last record stands for besides the one that was returned.
+    waiting: VecDeque<TraceEvent>,
     pub devices: Devices,
 }
 
@@ -137,20 +151,40 @@ impl Events {
             Problem::new(&file.name, None, found, allowed)
         })?;
         let (file, devices) = (file.name.clone(), Devices::default());
-        Ok(Events { file, format, reader, pieces, buffer, at: 0, line: 0, offset: 0, is_ended: false, devices })
+        let waiting = VecDeque::new();
+        Ok(Events { file, format, reader, pieces, buffer, at: 0, line: 0, offset: 0, is_ended: false, waiting, devices })
     }
 
     /// The next event, or what is wrong with a line; none at the end of the file.
     pub(super) fn next(&mut self) -> Option<Result<TraceEvent, Problem>> {
+        if let Some(event) = self.waiting.pop_front() {
+            return Some(Ok(event));
+        }
         let next = match self.reader.is_binary() {
             true => self.next_record(),
             false => self.next_line(),
         };
         self.is_ended |= next.is_none();
-        next
+        next.map(|event| event.map(|event| self.with_flushes(event)))
     }
 
-    fn next_line(&mut self) -> Option<Result<TraceEvent, Problem>> {
+    /// Returns the first of the events that a record stands for; the others wait.
+    fn with_flushes(&mut self, (event, flushes): (TraceEvent, FlagFlushes)) -> TraceEvent {
+        if flushes == FlagFlushes::default() {
+            return event;
+        }
+        let flush = event.flush();
+        self.waiting.extend(flushes.after.then(|| event.flush()));
+        match flushes.before {
+            true => {
+                self.waiting.push_front(event);
+                flush
+            }
+            false => event,
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Result<FlaggedEvent, Problem>> {
         while !self.is_ended {
             let (end, next) = match self.line_end() {
                 Err(problem) => return self.fail(problem),
@@ -203,7 +237,7 @@ impl Events {
         }
     }
 
-    fn next_record(&mut self) -> Option<Result<TraceEvent, Problem>> {
+    fn next_record(&mut self) -> Option<Result<FlaggedEvent, Problem>> {
         while !self.is_ended {
             let length = match self.whole_record() {
                 Err(problem) => return self.fail(problem),
@@ -264,7 +298,7 @@ impl Events {
     }
 
     /// Ends reading with a problem: nothing behind it can be read.
-    fn fail(&mut self, problem: Problem) -> Option<Result<TraceEvent, Problem>> {
+    fn fail(&mut self, problem: Problem) -> Option<Result<FlaggedEvent, Problem>> {
         self.is_ended = true;
         Some(Err(problem))
     }
@@ -293,9 +327,12 @@ impl RecordPlace<'_> {
     }
 }
 
+/// Event of a record with the flushes that its flags ask for.
+type FlaggedEvent = (TraceEvent, FlagFlushes);
+
 /// Result of parsing a record.
 enum ParsedRecord {
-    Event(TraceEvent),
+    Event(FlaggedEvent),
     Nothing,
     End,
 }
@@ -305,7 +342,8 @@ fn event(
     devices: &mut Devices,
     place: &RecordPlace<'_>,
 ) -> Result<ParsedRecord, RecordMistake> {
-    Ok(ParsedRecord::Event(match record {
+    let flushes = record.flushes();
+    let event = match record {
         TraceRecord::Other => return Ok(ParsedRecord::Nothing),
         TraceRecord::End => return Ok(ParsedRecord::End),
         TraceRecord::Completed { at, device } => {
@@ -326,7 +364,8 @@ fn event(
         TraceRecord::Issued(Err(wrong)) => {
             TraceEvent { at: 0, device: 0, step: TraceStep::Issued(Err(Box::new(place.problem(wrong)))) }
         }
-    }))
+    };
+    Ok(ParsedRecord::Event((event, flushes)))
 }
 
 fn thing(asked: RecordedRequest<'_>) -> Result<TraceRequest, RecordMistake> {
@@ -335,6 +374,10 @@ fn thing(asked: RecordedRequest<'_>) -> Result<TraceRequest, RecordMistake> {
         RecordedOperation::Data { op, offset, bytes, response } => {
             Ok(TraceRequest::Data { io: io(op, offset, bytes)?, response })
         }
+        RecordedOperation::FlushedWrite { offset, bytes, .. } => {
+            Ok(TraceRequest::Data { io: io(Op::Write, offset, bytes)?, response: None })
+        }
+        RecordedOperation::Flush => Ok(TraceRequest::Data { io: Io::flush(), response: None }),
     }
 }
 

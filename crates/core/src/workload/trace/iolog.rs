@@ -86,7 +86,7 @@ impl IologReader {
         match action {
             "read" => request(Op::Read),
             "write" => request(Op::Write),
-            "sync" | "datasync" => Ok(TraceRecord::left_out(at, device, "flushes")),
+            "sync" | "datasync" => Ok(TraceRecord::flush(at, device)),
             "trim" => Ok(TraceRecord::left_out(at, device, "discards")),
             "wait" if self.has_times => wrong("a wait in an iolog of version 3", "timestamps"),
             "wait" => self.wait(offset),

@@ -38,8 +38,21 @@ pub(super) enum RecordedOperation {
         /// Response time on the recorded system, in units of the format.
         response: Option<u64>,
     },
-    /// No read or write of data: its kind, in the plural.
+    /// Write with flushes around it, as its flags ask for.
+    FlushedWrite { offset: u64, bytes: u64, flushes: FlagFlushes },
+    /// Flush of the device's write buffer, without data.
+    Flush,
+    /// Another operation: its kind, in the plural.
     LeftOut(&'static str),
+}
+
+/// Flushes that a request's flags ask for, done as Linux does them on a drive without forced unit access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FlagFlushes {
+    /// True if earlier writes become durable first (`REQ_PREFLUSH`).
+    pub before: bool,
+    /// True if the write itself is durable when it completes (`REQ_FUA`).
+    pub after: bool,
 }
 
 /// Device of a request.
@@ -79,6 +92,23 @@ pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> 
 }
 
 impl<'a> TraceRecord<'a> {
+    /// Flushes that the flags of the record's request ask for.
+    pub(super) fn flushes(&self) -> FlagFlushes {
+        match self {
+            TraceRecord::Asked(RecordedRequest { what: RecordedOperation::FlushedWrite { flushes, .. }, .. })
+            | TraceRecord::Issued(Ok(RecordedRequest {
+                what: RecordedOperation::FlushedWrite { flushes, .. },
+                ..
+            })) => *flushes,
+            _ => FlagFlushes::default(),
+        }
+    }
+
+    /// Flush of a device, without data.
+    pub(super) fn flush(at: u64, device: DeviceName<'a>) -> TraceRecord<'a> {
+        TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::Flush })
+    }
+
     pub(super) fn left_out(at: u64, device: DeviceName<'a>, kind: &'static str) -> TraceRecord<'a> {
         TraceRecord::Asked(RecordedRequest { at, device, what: RecordedOperation::LeftOut(kind) })
     }

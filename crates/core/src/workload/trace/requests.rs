@@ -7,7 +7,7 @@ use super::merged::{Merged, Sorted};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
 use crate::problem::Problem;
-use crate::request::Io;
+use crate::request::{Io, Op};
 use crate::time::Time;
 use serde::Serialize;
 use std::fmt;
@@ -73,7 +73,7 @@ impl TraceRequests {
         &self.0.summary
     }
 
-    /// Number of requests.
+    /// Number of reads and writes.
     pub fn count(&self) -> u64 {
         self.0.summary.count
     }
@@ -141,10 +141,17 @@ pub struct Iter {
 
 /// A trace that is being read again.
 struct Reading {
-    merged: Merged,
     sorted: Sorted,
+    unsorted: UnsortedReading,
+}
+
+/// Requests of a trace that is being read again, in the order of its files.
+struct UnsortedReading {
+    merged: Merged,
     /// True for each device whose requests are replayed.
     is_wanted: Vec<bool>,
+    /// True once a read or write has come.
+    has_begun: bool,
 }
 
 impl Clone for Iter {
@@ -183,7 +190,7 @@ impl Iter {
     fn read(&mut self) -> Option<TraceIo> {
         let shared = self.requests.0.clone();
         let RequestStorage::Files(files) = &shared.source else { return None };
-        if self.position == shared.summary.count || shared.failure.get().is_some() {
+        if self.position == shared.summary.with_flushes() || shared.failure.get().is_some() {
             self.reading = None;
             return None;
         }
@@ -206,13 +213,14 @@ impl Iter {
             let merged = Merged::open(&files.files, Some(files.format))
                 .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed()))?;
             let sorted = Sorted::new(files.held_back);
-            self.reading = Some(Box::new(Reading { merged, sorted, is_wanted: Vec::new() }));
+            let unsorted = UnsortedReading { merged, is_wanted: Vec::new(), has_begun: false };
+            self.reading = Some(Box::new(Reading { sorted, unsorted }));
         }
         let Some(reading) = &mut self.reading else { return Ok(None) };
-        let Reading { merged, sorted, is_wanted } = &mut **reading;
+        let Reading { sorted, unsorted } = &mut **reading;
         let mut problem = None;
         let next = sorted.next(|| {
-            files.next(merged, is_wanted).unwrap_or_else(|found| {
+            files.next(unsorted).unwrap_or_else(|found| {
                 problem.get_or_insert(found);
                 None
             })
@@ -230,7 +238,8 @@ impl Iter {
 
 impl TraceFiles {
     /// The next request to the device.
-    fn next(&self, merged: &mut Merged, is_wanted: &mut Vec<bool>) -> Result<Option<(u64, Io)>, Problem> {
+    fn next(&self, reading: &mut UnsortedReading) -> Result<Option<(u64, Io)>, Problem> {
+        let UnsortedReading { merged, is_wanted, has_begun } = reading;
         while let Some(event) = merged.next() {
             let event = event?;
             let thing = match (event.step, self.chosen) {
@@ -244,7 +253,9 @@ impl TraceFiles {
                 let name = merged.device_names().get(is_wanted.len());
                 is_wanted.push(name.is_some_and(|name| *name == self.device));
             }
-            if is_wanted[place] {
+            // As in the first reading: before the first read or write there is nothing to flush.
+            if is_wanted[place] && (*has_begun || io.op != Op::Flush) {
+                *has_begun = true;
                 return Ok(Some((event.at, io)));
             }
         }

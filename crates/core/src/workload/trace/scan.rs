@@ -9,7 +9,7 @@ use super::requests::{ArrivalStep, TraceFiles, TraceRequests};
 use super::summary::Summary;
 use super::trace_io::TraceIo;
 use crate::problem::{Problem, Problems};
-use crate::request::Io;
+use crate::request::{Io, Op};
 use crate::time::Time;
 use std::collections::BTreeMap;
 
@@ -147,13 +147,18 @@ impl Scan<'_> {
         if part.device.is_none() {
             let is_wanted = self.wanted.is_none_or(|wanted| names.get(place).is_some_and(|name| name == wanted));
             // A device of which there are only flushes and the like may not be the one.
-            let is_data = matches!(thing, TraceRequest::Data { .. }) || self.wanted.is_some();
+            let is_data = matches!(thing, TraceRequest::Data { io, .. } if io.op != Op::Flush) || self.wanted.is_some();
             part.device = (is_wanted && is_data).then_some(place);
         }
         match thing {
             TraceRequest::LeftOut(kind) => {
                 if part.device.is_none_or(|device| device == place) {
                     *part.left_out.entry(kind).or_default() += 1;
+                }
+            }
+            TraceRequest::Data { io, .. } if io.op == Op::Flush => {
+                if part.device == Some(place) && part.summary.count > 0 {
+                    part.request(at, io, self.kept_max);
                 }
             }
             TraceRequest::Data { io, .. } => {

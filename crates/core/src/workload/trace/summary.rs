@@ -10,8 +10,10 @@ const SIZES_MAX: usize = 1 << 14;
 /// Sums over all requests of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Number of requests.
+    /// Number of reads and writes.
     pub count: u64,
+    /// Number of flushes.
+    pub flushes: u64,
     /// Arrival of the last one.
     pub ends_at: Time,
     /// Number of requests of each size, writes apart from reads.
@@ -31,6 +33,10 @@ pub struct Summary {
 impl Summary {
     /// Counts one more.
     pub(super) fn add(&mut self, io: Io) {
+        if io.op == Op::Flush {
+            self.flushes += 1;
+            return;
+        }
         let key = (io.op == Op::Write, io.bytes);
         self.count += 1;
         if self.last == Some(key) {
@@ -55,6 +61,11 @@ impl Summary {
         let is_known = self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&(writes, bytes));
         let bytes = if is_known { bytes } else { bytes.checked_next_power_of_two().unwrap_or(u32::MAX) };
         *self.sizes.entry((writes, bytes)).or_default() += std::mem::take(&mut self.of_last);
+    }
+
+    /// Number of all requests: reads, writes and flushes.
+    pub fn with_flushes(&self) -> u64 {
+        self.count + self.flushes
     }
 
     /// True if any request writes.

@@ -60,7 +60,7 @@ impl RecordLayout {
             0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
             // Writes, and writes with verification.
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
-            0x35 | 0x91 => return Ok(TraceRecord::left_out(at, DEVICE, "flushes")),
+            0x35 | 0x91 => return Ok(TraceRecord::flush(at, DEVICE)),
             0x42 => return Ok(TraceRecord::left_out(at, DEVICE, "discards")),
             _ => return Ok(TraceRecord::left_out(at, DEVICE, "other SCSI commands")),
         };

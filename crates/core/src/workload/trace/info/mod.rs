@@ -207,8 +207,10 @@ impl Gathered {
             TraceRequest::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
             TraceRequest::LeftOut(_) => {}
             TraceRequest::Data { io, response } => {
-                sums.devices[device as usize] += 1;
-                if is_counted {
+                sums.devices[device as usize] += u64::from(io.op != Op::Flush);
+                if is_counted && io.op == Op::Flush {
+                    sums.summary.add(io);
+                } else if is_counted {
                     response.into_iter().for_each(|response| self.depth.response(response));
                     sums.request(at, device, io, self.unit);
                 }
