@@ -50,6 +50,12 @@ pub(crate) struct Arguments {
     markdown: bool,
     #[command(flatten)]
     report: ReportFlags,
+    /// Show the energy of the host for each request, that above its idle power beside it
+    #[arg(long)]
+    energy: bool,
+    /// Show all that was assumed: memories, links, hosts and interfaces of the drives
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    explain: bool,
     /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
@@ -74,6 +80,10 @@ struct Comparison {
     seed: u64,
     /// Overrides as typed.
     set: Vec<String>,
+    /// True if the table shows energy.
+    energy: bool,
+    /// True if all that was assumed is shown.
+    explain: bool,
 }
 
 /// Run the command.
@@ -116,6 +126,8 @@ impl Arguments {
             drives,
             seed: self.seed,
             set: self.flags.texts(),
+            energy: self.energy,
+            explain: self.explain,
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::run::workload::{JobFlags, Told};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload, in the terms of fio")]
 pub(super) struct PointFlags {
-    /// Block sizes, separated by commas [default: 512,4k]
+    /// Block sizes, separated by commas [default: 4k]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     bs: Vec<String>,
     /// Numbers of requests that a thread keeps outstanding, separated by commas [default: 1; 32 for a replay]

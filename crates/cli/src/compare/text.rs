@@ -2,29 +2,36 @@
 
 use std::fmt::Write;
 
-use phaselink_core::compare::{self, Cell, ComparedGroup, named, shared};
+use phaselink_core::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
-use phaselink_core::results::{Figure, Unit, find};
+use phaselink_core::results::units::grouped;
+use phaselink_core::results::{Figure, Finding, FindingKind, Unit, find, words};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
 use crate::describe;
 use crate::output::{Style, shown, styled};
 
-/// Figures of the table.
-const COLUMNS: [&str; 9] = [
-    "mean_ns",
-    "p50_ns",
-    "p99_ns",
-    "p99_9_ns",
-    "iops",
+/// Figures of the table where all requests are of one kind.
+const COLUMNS: [&str; 7] = ["mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "iops", "bytes_per_s", "busy_cores"];
+/// Figures of the table for reads and writes side by side.
+const COLUMNS_OF_MIXES: [&str; 8] = [
+    "read_mean_ns",
+    "read_p99_ns",
+    "write_mean_ns",
+    "write_p99_ns",
+    "read_iops",
+    "write_iops",
     "bytes_per_s",
     "busy_cores",
-    "joules_per_io",
-    "joules_per_io_above_idle",
 ];
+/// Figures of the table for jobs that flush.
+const COLUMNS_OF_COMMITS: [&str; 8] =
+    ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes", "iops", "bytes_per_s"];
+/// Figures of energy, which is the host's.
+const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
 
 /// Returns figures of these names.
 pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
@@ -33,17 +40,69 @@ pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
 
 /// The whole page.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
-    text.push_str(&describe::fitted(&heading(comparison, groups), "         "));
-    text.push('\n');
-    text.push_str(&shown(&table(comparison, groups)));
     // Of lines that are finished on some drives only, a finding would say nothing true.
     let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
-    for finding in compare::findings(&comparison.drives, groups).into_iter().filter(|_| is_whole) {
+    let findings = if is_whole { compare::findings(&comparison.drives, groups) } else { Vec::new() };
+    let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| is_conclusion(it.kind));
+    let mut text = String::new();
+    for finding in conclusion {
+        text.push_str(&styled(&describe::wrapped(&finding.sentence, ""), Style::Bold));
+    }
+    let _ = write!(text, "\n{}", shown(&table(comparison, groups)));
+    for finding in others {
         let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
+    }
+    text.push('\n');
+    match comparison.explain {
+        true => text.push_str(&describe::fitted(&heading(comparison, groups), "         ")),
+        false => text.push_str(&assumptions(comparison, groups)),
     }
     text.push_str(&trust::text(comparison, groups));
     text
+}
+
+/// True if findings of this kind answer the question that a comparison is made for.
+fn is_conclusion(kind: FindingKind) -> bool {
+    matches!(kind, FindingKind::Fastest | FindingKind::Throughput)
+}
+
+/// Returns what the figures rest on, in at most five lines.
+fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+    let mut text = describe::wrapped(&format!("{}.", title(comparison, groups)), "  ");
+    let notes: Vec<String> = notes(comparison, groups).into_iter().skip(1).collect();
+    for state in measured(comparison, groups).into_iter().chain(notes).take(2) {
+        let _ = writeln!(text, "{state}");
+    }
+    let host = compare::shared(comparison.drives.iter().map(describe::host));
+    let host = host.unwrap_or_else(|| String::from("several, as the drives' files say"));
+    text.push_str(&describe::wrapped(&format!("Host: {host}. All that was assumed: --explain."), "  "));
+    text
+}
+
+/// Returns the states in which flash drives were measured, if there are any.
+fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String> {
+    let cells = groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells));
+    let mut states: Vec<(String, Vec<String>)> = Vec::new();
+    for (drive, cell) in cells {
+        let Some(state) = cell.as_ref().and_then(|cell| words::measured(cell.outcome.measured)) else { continue };
+        // Numbers of requests differ from drive to drive.
+        let state = state.split(" after ").next().map(String::from).unwrap_or(state);
+        match states.iter_mut().find(|(known, _)| *known == state) {
+            Some((_, names)) if names.contains(&drive.name) => {}
+            Some((_, names)) => names.push(drive.name.clone()),
+            None => states.push((state, vec![drive.name.clone()])),
+        }
+    }
+    let told = |(state, names): &(String, Vec<String>)| match state.starts_with("steady") {
+        true => format!(
+            "{} in the steady state, the write buffer turned over first (--burst: before)",
+            describe::listed(names)
+        ),
+        false => format!("{}: {state}", describe::listed(names)),
+    };
+    let told: Vec<String> = states.iter().map(told).collect();
+    (!told.is_empty())
+        .then(|| describe::wrapped(&format!("Measured: {}.", told.join("; ")), "  ").trim_end().to_string())
 }
 
 /// Returns the title of a comparison: `8 drives: random reads, 20,000 requests for each line, seed 1`.
@@ -141,7 +200,8 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
         table = table.right(heading);
     }
     table = table.left("drive").labels();
-    for figure in columns(&COLUMNS) {
+    let columns = columns_of(comparison, groups);
+    for figure in &columns {
         table = table.right(figure.column.0);
     }
     table = table.left("busiest");
@@ -151,7 +211,7 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
         let cells = group.cells.iter().zip(&line.point.jobs);
         for (drive, (cell, jobs)) in comparison.drives.iter().zip(cells) {
             let missing = if jobs.is_none() { "queues too short" } else { "not finished" };
-            let figures = cell.as_ref().map_or_else(|| blank(missing), figures);
+            let figures = cell.as_ref().map_or_else(|| blank(&columns, missing), |cell| figures(cell, &columns));
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(figures));
             // The labels of a group stand in its first row alone.
             labels.fill(String::new());
@@ -160,24 +220,36 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
     table
 }
 
-fn figures(cell: &Cell) -> Vec<String> {
-    let shown = |figure: &Figure| cell.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
+/// Returns the figures that the question of these groups needs.
+fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
+    let names: &[&str] = match JudgedLatency::of(groups) {
+        [JudgedLatency::Commits] => &COLUMNS_OF_COMMITS,
+        [JudgedLatency::Reads, ..] => &COLUMNS_OF_MIXES,
+        _ => &COLUMNS,
+    };
+    let energy: &[&str] = if comparison.energy { &COLUMNS_OF_ENERGY } else { &[] };
+    columns(&[names, energy].concat())
+}
+
+fn figures(cell: &Cell, columns: &[&Figure]) -> Vec<String> {
+    let shown = |figure: &&Figure| cell.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
     let busiest = cell.usage.first().map_or(String::new(), used);
-    columns(&COLUMNS).into_iter().map(shown).chain([busiest]).collect()
+    columns.iter().map(shown).chain([busiest]).collect()
 }
 
 /// Returns a value without its unit, which stands in the heading of its column.
 fn bare(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
+        Unit::Requests => grouped(value as u64),
         _ => describe::figure(value / figure.column.1),
     }
 }
 
 /// The figures of a drive that has none, with the reason: queues that are too short for the depth, or a run that the
 /// user has stopped.
-fn blank(missing: &str) -> Vec<String> {
-    COLUMNS.iter().map(|_| String::from("-")).chain([String::from(missing)]).collect()
+fn blank(columns: &[&Figure], missing: &str) -> Vec<String> {
+    columns.iter().map(|_| String::from("-")).chain([String::from(missing)]).collect()
 }
 
 /// Returns the utilisation of a resource, as in `98 % cores`.

@@ -15,8 +15,8 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
-use phaselink_core::results::Figures;
 use phaselink_core::results::documents::value;
+use phaselink_core::results::{Figures, Finding, words};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_core::uncertainty::Draws;
@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::intervals::{Doubted, IntervalFlags, Subject};
-use crate::output::{self, Report, ReportFlags, Target};
+use crate::output::{self, Report, ReportFlags, Style, Target, styled};
 use crate::progress::Progress;
 use crate::{describe, input, interrupt, intervals, precision};
 use distributions::Distribution;
@@ -124,7 +124,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
-    document["phaselink"]["findings"] = value(&findings_of_run(drive, &workload.jobs, outcome.clone()));
+    let findings = findings_of_run(drive, &workload.jobs, outcome.clone());
+    document["phaselink"]["findings"] = value(&findings);
     arguments.add_trust(&mut document["phaselink"], &trust);
     let page = || page::page(drive, &workload, &outcome, &timeline, arguments.seed);
     targets.write(&simulation, &outcome, &document, page)?;
@@ -134,7 +135,8 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ => {
             let trust = arguments.trust_text(&trust);
             let tables = report::summary_within(&outcome, output::width::columns());
-            output::print(&format!("{}{tables}{trust}", workload.summary))?;
+            let first = conclusion(&findings, &outcome);
+            output::print(&format!("{first}{}{tables}{trust}", workload.summary))?;
         }
     }
     for problem in simulation.data_problems() {
@@ -145,6 +147,13 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         true if simulation.data_problems().is_empty() => Ending::Fine,
         true => Ending::Off,
     })
+}
+
+/// Returns what a run has shown in a sentence or two, and the state in which the drive was.
+fn conclusion(findings: &[Finding], outcome: &Outcome) -> String {
+    let sentences = findings.iter().map(|it| styled(&describe::wrapped(&it.sentence, ""), Style::Bold));
+    let state = words::measured(outcome.measured).map(|state| describe::wrapped(&format!("Measured {state}."), ""));
+    sentences.chain(state).chain([String::from("\n")]).collect()
 }
 
 impl Arguments {

@@ -23,6 +23,15 @@ const WAITS: [(Stage, &str); 6] = [
 /// Part of a request's time from which on waiting for a resource is more than now and then.
 const WAIT_PART: u64 = 4;
 
+/// Adds requests to a sum of them.
+fn add(sum: &mut DirectionOutcome, direction: &DirectionOutcome) {
+    sum.ios += direction.ios;
+    sum.bytes += direction.bytes;
+    sum.runtime = sum.runtime.max(direction.runtime);
+    sum.total.merge(&direction.total);
+    sum.stages.add(&direction.stages);
+}
+
 /// Result of one drive at one point.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -32,6 +41,12 @@ pub struct Cell {
     pub figures: Figures,
     /// Reads and writes of all jobs together.
     pub all: DirectionOutcome,
+    /// Reads of all jobs.
+    pub reads: DirectionOutcome,
+    /// Writes of all jobs.
+    pub writes: DirectionOutcome,
+    /// Commits of all jobs: their latency, and the stages of their writes and flushes.
+    pub commits: DirectionOutcome,
     /// Utilisation of each resource, the busiest first.
     pub usage: Vec<ResourceUse>,
     /// Confidence in mean and p99, and the share to which they were to be known, if that ended the run.
@@ -43,16 +58,18 @@ pub struct Cell {
 impl Cell {
     /// Returns the result of `jobs` on `drive`.
     pub fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
-        let mut all = DirectionOutcome::default();
-        for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
-            all.ios += direction.ios;
-            all.bytes += direction.bytes;
-            all.runtime = all.runtime.max(direction.runtime);
-            all.total.merge(&direction.total);
-            all.stages.add(&direction.stages);
+        let [mut all, mut reads, mut writes, mut commits] = <[DirectionOutcome; 4]>::default();
+        for job in &outcome.jobs {
+            [&mut all, &mut reads].into_iter().for_each(|sum| add(sum, &job.read));
+            [&mut all, &mut writes].into_iter().for_each(|sum| add(sum, &job.write));
+            commits.ios += job.commit.count();
+            commits.total.merge(&job.commit);
+            if job.commit.count() > 0 {
+                [&job.write, &job.flush].into_iter().for_each(|part| commits.stages.add(&part.stages));
+            }
         }
         let (usage, figures) = (usage(drive, jobs, &outcome), Figures::of(&outcome));
-        Cell { outcome, figures, all, usage, measurement: None, doubted: None }
+        Cell { outcome, figures, all, reads, writes, commits, usage, measurement: None, doubted: None }
     }
 
     /// Returns the resource that keeps a drive from more throughput: one that is full, or that requests wait for, as for banks of which some

@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 
 use super::causes::savings_ns;
+use super::judged::JudgedLatency;
 use super::{Cell, ComparedGroup, Label, Named, named};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
+use crate::ledger::stage::LatencyCause;
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
@@ -32,10 +34,12 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let named = named(groups);
     let mut findings: Vec<Finding> = short_queues(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
+    let judged = JudgedLatency::of(groups);
     if let Some(group) = lightest {
-        let ranking = by_latency(drives, group);
-        findings.extend(latency(group, &ranking, named));
-        findings.extend(steps(group, &ranking));
+        let rankings: Vec<Ranking> = judged.iter().map(|judged| Ranking::new(*judged, drives, group)).collect();
+        findings.extend(rankings.iter().filter_map(|ranking| fastest(group, ranking, named)));
+        findings.extend(rankings.iter().filter_map(|ranking| latency(group, ranking, named)));
+        findings.extend(rankings.first().and_then(|ranking| steps(group, ranking)));
     }
     for group in most_loaded(groups) {
         findings.extend(throughput(drives, group, named));
@@ -47,8 +51,28 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
 /// Returns the findings of one drive under some jobs: the resource that limits it.
 pub fn findings_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Vec<Finding> {
     let group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
-    let named = named(std::slice::from_ref(&group));
-    limit(std::slice::from_ref(drive), &group, named).into_iter().collect()
+    let groups = std::slice::from_ref(&group);
+    let (result, limit) = (result(drive, groups), limit(std::slice::from_ref(drive), &group, named(groups)));
+    result.into_iter().chain(limit).collect()
+}
+
+/// Returns the finding that says how long requests of a drive take, and how many there are a second.
+fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
+    let group = groups.first()?;
+    let cell = group.cells.first()?.as_ref()?;
+    let times = JudgedLatency::of(groups).iter().map(|judged| {
+        let p99 = judged.requests(cell).total.known_percentile(99.0);
+        let p99 = p99.map_or(String::new(), |span| format!(", p99 {}", time(span.as_ns())));
+        format!("{} in {} on average{p99}", judged.verb(), time(judged.mean_ns(cell)))
+    });
+    let times = listed(&times.collect::<Vec<_>>());
+    let iops = cell.outcome.iops();
+    (cell.all.ios > 0).then(|| Finding {
+        kind: FindingKind::Result,
+        at: Some(group.label.place()),
+        parts: vec![FindingPart::new(&[&drive.name], None, Some((iops, FindingUnit::PerS)))],
+        sentence: format!("{} {times}; it serves {} IOPS.", drive.title(), units::count(iops).replace(' ', UNBROKEN)),
+    })
 }
 
 /// Returns the finding about the resources that limit the drives of a group.
@@ -112,15 +136,63 @@ fn entries<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> 
     drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?))).collect()
 }
 
-/// Returns the drives with their cells, the slowest first.
-fn by_latency<'a>(drives: &'a [Drive], group: &'a ComparedGroup) -> Vec<Entry<'a>> {
-    let mut ranking = entries(drives, group);
-    ranking.sort_by(|left, right| mean_ns(right.1).total_cmp(&mean_ns(left.1)));
-    ranking
+/// Drives by the latency that matters, the slowest first.
+struct Ranking<'a> {
+    judged: JudgedLatency,
+    entries: Vec<Entry<'a>>,
 }
 
-fn mean_ns(cell: &Cell) -> f64 {
-    cell.all.total.mean_ns()
+impl<'a> Ranking<'a> {
+    fn new(judged: JudgedLatency, drives: &'a [Drive], group: &'a ComparedGroup) -> Ranking<'a> {
+        let mut entries = entries(drives, group);
+        entries.sort_by(|left, right| judged.mean_ns(right.1).total_cmp(&judged.mean_ns(left.1)));
+        Ranking { judged, entries }
+    }
+
+    /// Time that a request of one drive saves beside one of another, by cause, the largest first.
+    fn savings_ns(&self, slow: &Cell, fast: &Cell) -> Vec<(LatencyCause, f64)> {
+        savings_ns(self.judged.requests(slow), self.judged.requests(fast))
+    }
+}
+
+/// Returns the finding about the fastest drive beside the next one and the slowest.
+fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
+    let [.., (next, next_cell), (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
+    let mean_ns = |cell| ranking.judged.mean_ns(cell);
+    let (next_ns, fast_ns) = (mean_ns(next_cell), mean_ns(fast_cell));
+    let ratio = |ns: f64| ns / fast_ns.max(f64::MIN_POSITIVE);
+    let (place, verb) = (named.place(&group.label), ranking.judged.verb());
+    let savings = ranking.savings_ns(next_cell, fast_cell);
+    let why = savings.first().map_or(String::new(), |(cause, _)| format!(", mostly for {}", cause.name()));
+    let slowest = ranking.entries.first().filter(|(slow, _)| slow.name != next.name);
+    let slowest = slowest.map_or(String::new(), |(slow, cell)| {
+        format!(
+            ", and {:.1} times sooner than the slowest, {} ({})",
+            ratio(mean_ns(cell)),
+            slow.name,
+            time(mean_ns(cell))
+        )
+    });
+    let several = ranking.judged.verb_of_several();
+    let part = FindingPart::new(&[&fast.name, &next.name], None, Some((next_ns - fast_ns, FindingUnit::Ns)));
+    Some(Finding {
+        kind: FindingKind::Fastest,
+        at: Some(group.label.place()),
+        parts: vec![part],
+        sentence: match ratio(next_ns) < RATIO_MIN {
+            true => {
+                format!("At {place}, {} and {} {several} soonest, in {}{slowest}.", fast.name, next.name, time(fast_ns))
+            }
+            false => format!(
+                "At {place}, {} {verb} soonest, in {} on average: {:.1} times sooner than {} ({}{why}){slowest}.",
+                fast.name,
+                time(fast_ns),
+                ratio(next_ns),
+                next.name,
+                time(next_ns),
+            ),
+        },
+    })
 }
 
 /// Returns a time in words that no line break cuts.
@@ -129,11 +201,12 @@ fn time(ns: f64) -> String {
 }
 
 /// Returns the finding about the fastest drive beside the slowest.
-fn latency(group: &ComparedGroup, ranking: &[Entry], named: Named) -> Option<Finding> {
-    let [(slow, slow_cell), .., (fast, fast_cell)] = ranking else { return None };
-    let (slow_ns, fast_ns) = (mean_ns(slow_cell), mean_ns(fast_cell));
+fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Finding> {
+    let [(slow, slow_cell), .., (fast, fast_cell)] = ranking.entries.as_slice() else { return None };
+    let (slow_ns, fast_ns) = (ranking.judged.mean_ns(slow_cell), ranking.judged.mean_ns(fast_cell));
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
-    let savings = savings_ns(&slow_cell.all, &fast_cell.all);
+    let savings = ranking.savings_ns(slow_cell, fast_cell);
+    let verb = ranking.judged.verb();
     let saved = |cause, ns| FindingPart::new(&[&fast.name, &slow.name], cause, Some((ns, FindingUnit::Ns)));
     let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| saved(Some(cause.name()), *ns));
     Some(Finding {
@@ -141,9 +214,13 @@ fn latency(group: &ComparedGroup, ranking: &[Entry], named: Named) -> Option<Fin
         at: Some(group.label.place()),
         parts: [saved(None, slow_ns - fast_ns)].into_iter().chain(by_cause).collect(),
         sentence: match ratio < RATIO_MIN {
-            true => format!("At {place} all drives answer within {:.0} % of each other.", 100.0 * (ratio - 1.0)),
+            true => format!(
+                "At {place} all drives {} within {:.0} % of each other.",
+                ranking.judged.verb_of_several(),
+                100.0 * (ratio - 1.0)
+            ),
             false => format!(
-                "At {place}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
+                "At {place}, {} {verb} {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
                 fast.name,
                 slow.name,
                 time(fast_ns),
@@ -155,7 +232,7 @@ fn latency(group: &ComparedGroup, ranking: &[Entry], named: Named) -> Option<Fin
 }
 
 /// `It saves 5.76 us of interrupt and wake-up, …`
-fn saved_in_words(savings: &[(crate::ledger::stage::LatencyCause, f64)], gap_ns: f64) -> String {
+fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
     let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
     let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), cause.name())).collect();
     let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
@@ -165,12 +242,13 @@ fn saved_in_words(savings: &[(crate::ledger::stage::LatencyCause, f64)], gap_ns:
 }
 
 /// Returns the finding about how each drive improves on the next slower one.
-fn steps(group: &ComparedGroup, ranking: &[Entry]) -> Option<Finding> {
-    let [(slowest, _), _, _, ..] = ranking else { return None };
+fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
+    let [(slowest, _), _, _, ..] = ranking.entries.as_slice() else { return None };
+    let mean_ns = |cell: &Cell| ranking.judged.mean_ns(cell);
     let step = |pair: &[Entry]| {
         let [(before, slow), (drive, fast)] = pair else { return None };
         let gap_ns = mean_ns(slow) - mean_ns(fast);
-        let (cause, _) = *savings_ns(&slow.all, &fast.all).first()?;
+        let (cause, _) = *ranking.savings_ns(slow, fast).first()?;
         let names = [drive.name.as_str(), before.name.as_str()];
         let part = FindingPart::new(&names, Some(cause.name()), Some((gap_ns, FindingUnit::Ns)));
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
@@ -178,7 +256,7 @@ fn steps(group: &ComparedGroup, ranking: &[Entry]) -> Option<Finding> {
             false => (part, format!("{} takes about as long", drive.name)),
         })
     };
-    let (parts, told): (Vec<FindingPart>, Vec<String>) = ranking.windows(2).filter_map(step).unzip();
+    let (parts, told): (Vec<FindingPart>, Vec<String>) = ranking.entries.windows(2).filter_map(step).unzip();
     Some(Finding {
         kind: FindingKind::Steps,
         at: Some(group.label.place()),

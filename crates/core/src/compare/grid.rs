@@ -5,7 +5,7 @@ use crate::workload::has_end;
 
 /// Requests of a line of which nothing says when it ends.
 const IOS_DEFAULT: u64 = 20_000;
-const BLOCKS_DEFAULT: [&str; 2] = ["512", "4k"];
+const BLOCKS_DEFAULT: [&str; 1] = ["4k"];
 /// One thread alone, and one on each core of the hosts whose drives are compared by default.
 const THREADS_DEFAULT: [&str; 2] = ["1", "8"];
 /// More cells than this are a mistake, or work for a script.

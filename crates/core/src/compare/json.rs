@@ -7,7 +7,7 @@ use crate::drive::Drive;
 use crate::precision;
 use crate::report::stage_means;
 use crate::results::documents::{
-    CellFigures, CellLabels, CompareDocument, ComparedCell, Description, RanCell, ShortCell, value,
+    CellFigures, CellLabels, CompareDocument, ComparedCell, Description, MeasuredIn, RanCell, ShortCell, value,
 };
 
 /// Returns the document of drives in some groups of jobs, without its head. `options` are those of the jobs besides their sizes,
@@ -44,6 +44,7 @@ fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
     ComparedCell::Ran(Box::new(RanCell {
         labels,
         figures: CellFigures::of(&cell.figures),
+        measured: MeasuredIn::of(cell.outcome.measured),
         limit: cell.limit().map(String::from),
         usage: cell.usage.clone(),
         stages: stage_means(&cell.all, &cell.outcome.stack_stages),

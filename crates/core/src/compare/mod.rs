@@ -10,6 +10,7 @@ mod findings;
 mod grid;
 mod group;
 mod json;
+mod judged;
 mod label;
 mod point;
 
@@ -20,6 +21,7 @@ pub use findings::{findings, findings_of_run};
 pub use grid::{Grid, Sizes};
 pub use group::{ComparedGroup, Named, named};
 pub use json::document;
+pub use judged::JudgedLatency;
 pub use label::{Label, shared};
 pub use point::ComparedPoint;
 

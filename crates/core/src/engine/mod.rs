@@ -35,8 +35,8 @@ pub mod requests;
 mod several;
 pub mod simulation;
 mod switched;
-mod warm_up;
 pub mod timeline;
+mod warm_up;
 
 use std::collections::VecDeque;
 

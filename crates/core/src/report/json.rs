@@ -9,8 +9,8 @@ use super::fio;
 use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
 use crate::results::Figures;
 use crate::results::documents::{
-    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, ProcessorUse,
-    RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
+    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, MeasuredIn,
+    ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
 };
 use crate::time::Span;
 
@@ -42,6 +42,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         seed: outcome.seed,
         finished: outcome.finished,
         elapsed_ns: outcome.elapsed.as_ns(),
+        measured: MeasuredIn::of(outcome.measured),
         events: outcome.events,
         figures: RunFigures::of(&Figures::of(outcome)),
         jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),

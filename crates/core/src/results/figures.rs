@@ -107,9 +107,9 @@ figures! {
     /// Requests a second.
     iops: known("IOPS", Unit::PerS, |run| run.outcome.iops()).column("kIOPS", 1e3).in_cells();
     /// Reads a second.
-    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops())).in_cells();
+    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops())).column("read kIOPS", 1e3).in_cells();
     /// Writes a second.
-    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).in_cells();
+    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops())).column("write kIOPS", 1e3).in_cells();
     /// User data, in bytes a second.
     bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s()).column("GB/s", 1e9).in_cells();
     /// Shortest latency, in ns.

@@ -25,6 +25,10 @@ pub struct Finding {
 pub enum FindingKind {
     /// Drive with queues that are too short for some of the jobs. Amount of its part: requests that the queues hold.
     ShortQueues,
+    /// Drive alone: how long its requests take, and how many it serves. Amount of its part: requests a second.
+    Result,
+    /// Fastest drive. Amount of its part: time that it saves a request beside the next one, in the mean.
+    Fastest,
     /// Fastest drive beside the slowest. First part: time that the first of its drives saves a request, in the mean. Other parts:
     /// the same time by cause, the largest first; a negative one is spent in return.
     Latency,

@@ -1,6 +1,7 @@
 //! Words for what jobs do, and for amounts of something.
 
-use super::units::grouped;
+use super::units::{self, grouped};
+use crate::ledger::MeasuredState;
 
 /// Blank at which texts break no line, as between a number and its unit.
 pub const UNBROKEN: &str = "\u{a0}";
@@ -48,6 +49,18 @@ pub fn listed(parts: &[String]) -> String {
         [] => String::from("nothing"),
         [one] => one.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// Returns the state in which a drive's requests were counted in words; none if the drive has but one.
+pub fn measured(state: MeasuredState) -> Option<String> {
+    match state {
+        MeasuredState::Only => None,
+        MeasuredState::Burst(reason) => Some(format!("burst ({reason})")),
+        MeasuredState::Steady { warm_up_ios, warm_up } => {
+            let (requests, time) = (counted(warm_up_ios, "request"), units::span(warm_up));
+            Some(format!("steady, counted after {requests} in {time} that turned the write buffer over"))
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::ledger::stage::Ledger;
 use crate::ledger::{
-    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Record, Stage, StageTimes, Step, Trace, WireUse,
+    CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, Record, Stage, StageTimes, Step, Trace,
+    WireUse,
 };
 use crate::time::{Span, Time};
 

@@ -155,5 +155,8 @@ fn a_recording_with_flushes_is_refused_by_a_volatile_drive_that_has_no_command_f
     let mut limits = volatile(&[]).limits();
     limits.supported[Op::Flush as usize] = false;
     let problems = recording()[0].problems(&JobPlace::new("t", None), &limits);
-    assert!(problems.iter().any(|it| it.to_string().contains("of a volatile buffer behind an interface without")), "{problems:?}");
+    assert!(
+        problems.iter().any(|it| it.to_string().contains("of a volatile buffer behind an interface without")),
+        "{problems:?}"
+    );
 }

@@ -30,5 +30,6 @@ mod properties;
 mod pss;
 mod sanity;
 mod several;
+mod steady_state;
 mod switches;
 mod trains;

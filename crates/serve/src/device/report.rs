@@ -1,6 +1,6 @@
 //! Report of the requests served, in the form of a simulated run.
 
-use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, MeasuredState, Latency, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};

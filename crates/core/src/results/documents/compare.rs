@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ByName, CellFigures, Description, FigureInterval, PrecisionResult, StageMean};
+use super::{ByName, CellFigures, Description, FigureInterval, MeasuredIn, PrecisionResult, StageMean};
 use crate::results::Finding;
 
 /// Drives side by side under the same jobs.
@@ -61,6 +61,8 @@ pub struct RanCell {
     /// Figures of all requests together.
     #[serde(flatten)]
     pub figures: CellFigures,
+    /// State of the drive in which requests were counted.
+    pub measured: MeasuredIn,
     /// Resource that keeps the drive from more throughput; null if only latency does.
     pub limit: Option<String>,
     /// Utilisation of each resource, the busiest first.

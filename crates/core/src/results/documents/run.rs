@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, RunFigures, StageMean};
+use crate::ledger::MeasuredState;
 use crate::results::Finding;
 
 /// Result of a run in fio's shape, with what fio has no place for beside it.
@@ -29,6 +30,8 @@ pub struct RunResult {
     pub finished: bool,
     /// Simulated time from the start to the last completion, in ns.
     pub elapsed_ns: f64,
+    /// State of the drive in which requests were counted.
+    pub measured: MeasuredIn,
     /// Number of simulated events.
     pub events: u64,
     /// Figures of all requests together.
@@ -54,6 +57,33 @@ pub struct RunResult {
     /// Intervals of figures, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
+}
+
+/// State of a drive in which its requests were counted.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MeasuredIn {
+    /// `steady`, `burst`, or `only` for a drive that has no other state.
+    pub state: &'static str,
+    /// Number of requests before the first one that counts.
+    pub warm_up_ios: u64,
+    /// Simulated time before the first request that counts, in ns.
+    pub warm_up_ns: f64,
+    /// Reason why the state does not last; null in others.
+    pub reason: Option<&'static str>,
+}
+
+impl MeasuredIn {
+    /// Returns the state as results have it.
+    pub fn of(measured: MeasuredState) -> MeasuredIn {
+        let state = |state, reason| MeasuredIn { state, warm_up_ios: 0, warm_up_ns: 0.0, reason };
+        match measured {
+            MeasuredState::Only => state("only", None),
+            MeasuredState::Burst(reason) => state("burst", Some(reason)),
+            MeasuredState::Steady { warm_up_ios, warm_up } => {
+                MeasuredIn { warm_up_ios, warm_up_ns: warm_up.as_ns(), ..state("steady", None) }
+            }
+        }
+    }
 }
 
 /// Job of a run with latencies by stage.

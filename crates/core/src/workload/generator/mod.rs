@@ -153,7 +153,12 @@ impl Mix {
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes, drive) = direction.draw(&mut self.random);
-        Some(Next { io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes }, due, drive, ends_commit: false })
+        Some(Next {
+            io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes },
+            due,
+            drive,
+            ends_commit: false,
+        })
     }
 
     /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due

@@ -10,7 +10,8 @@
 //! driver, `D`.
 
 use super::record::{
-    FlagFlushes, DeviceName, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, nanoseconds, number, sectors, wrong,
+    DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, nanoseconds, number,
+    sectors, wrong,
 };
 use crate::request::Op;
 

@@ -12,7 +12,9 @@
 //! what happened, the others are a mask of categories. What counts is what counts in blkparse's text: queueing, or
 //! issues where nothing is queued.
 
-use super::record::{DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong};
+use super::record::{
+    DeviceName, FlagFlushes, RecordMistake, RecordedOperation, RecordedRequest, TraceRecord, sectors, wrong,
+};
 use crate::request::Op;
 
 const MAGIC: u32 = 0x6561_7400;

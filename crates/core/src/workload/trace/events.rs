@@ -152,7 +152,19 @@ impl Events {
         })?;
         let (file, devices) = (file.name.clone(), Devices::default());
         let waiting = VecDeque::new();
-        Ok(Events { file, format, reader, pieces, buffer, at: 0, line: 0, offset: 0, is_ended: false, waiting, devices })
+        Ok(Events {
+            file,
+            format,
+            reader,
+            pieces,
+            buffer,
+            at: 0,
+            line: 0,
+            offset: 0,
+            is_ended: false,
+            waiting,
+            devices,
+        })
     }
 
     /// The next event, or what is wrong with a line; none at the end of the file.

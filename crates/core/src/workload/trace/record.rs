@@ -97,8 +97,7 @@ impl<'a> TraceRecord<'a> {
         match self {
             TraceRecord::Asked(RecordedRequest { what: RecordedOperation::FlushedWrite { flushes, .. }, .. })
             | TraceRecord::Issued(Ok(RecordedRequest {
-                what: RecordedOperation::FlushedWrite { flushes, .. },
-                ..
+                what: RecordedOperation::FlushedWrite { flushes, .. }, ..
             })) => *flushes,
             _ => FlagFlushes::default(),
         }

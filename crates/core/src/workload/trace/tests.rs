@@ -96,7 +96,10 @@ fn a_version_3_iolog_has_timestamps_in_microseconds() {
     let text = "fio version 3 iolog\n19 j add\n100 j open\n104 j write 0 4096\n1093 j read 28672 512\n1100 j sync 0 0\n9101 j close\n";
     let trace = read(text);
     assert_eq!(trace.format, Format::FioIolog3);
-    assert_eq!(ios(&trace), [entry(0, Op::Write, 0, 4096), entry(989_000_000, Op::Read, 28672, 512), flush(996_000_000)]);
+    assert_eq!(
+        ios(&trace),
+        [entry(0, Op::Write, 0, 4096), entry(989_000_000, Op::Read, 28672, 512), flush(996_000_000)]
+    );
     assert_eq!(trace.left_out, []);
 }
 
