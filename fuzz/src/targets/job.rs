@@ -37,7 +37,7 @@ fn file(input: &[u8]) {
     let Ok(jobs) = file.resolve(&LIMITS, &traces) else { return };
     for job in &jobs {
         let generator = Generator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
-        let mut generator = generator.flushing(job.flushes);
+        let mut generator = generator.flushing(job.flushes, true);
         let mut now = Time::ZERO;
         for _ in 0..REQUESTS {
             let Some(next) = generator.next(now) else { break };
