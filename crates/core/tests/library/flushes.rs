@@ -119,7 +119,7 @@ fn recording() -> Vec<Job> {
     let transaction = "1 d write 4096 4096\n2 d write 8192 4096\n3 d sync 0 0\n";
     let text = format!("fio version 3 iolog\n{}", transaction.repeat(20));
     let trace = trace::parse("t", text).expect("an iolog");
-    vec![Job { trace: Some(trace.requests), replay_no_stall: true, ..Job::default() }]
+    vec![Job { trace: Some(trace.requests), replay_no_stall: true, ..Job::named("replay") }]
 }
 
 #[test]
