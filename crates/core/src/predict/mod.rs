@@ -94,7 +94,7 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     if !parts.is_mapped() {
         return steady;
     }
-    let leaving_share = steady.leaving_share(parts.buffer_bytes());
+    let leaving_share = if job.warms_up() { 1.0 } else { steady.leaving_share(parts.buffer_bytes()) };
     let mut workload = steady.workload;
     workload.leaving_share = leaving_share;
     predict_workload(parts, job, workload, form)

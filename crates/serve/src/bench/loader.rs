@@ -35,7 +35,7 @@ impl<C: LoadConnection> Loader<C> {
         let depth = job.iodepth as usize;
         Loader {
             connection,
-            generator: generator.starting_at(starts_at).flushing(job.flushes),
+            generator: generator.starting_at(starts_at).flushing(job.flushes, true),
             ramp_end: starts_at + job.ramp_time,
             in_flight: vec![None; depth],
             free: (0..depth).collect(),
