@@ -69,7 +69,8 @@ fn is_conclusion(kind: FindingKind) -> bool {
 /// Returns what the figures rest on, in at most five lines.
 fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let mut text = describe::wrapped(&format!("{}.", title(comparison, groups)), "  ");
-    let notes: Vec<String> = notes(comparison, groups).into_iter().skip(1).collect();
+    // The title says what the jobs are.
+    let notes = notes(comparison, groups).into_iter().filter(|note| note.starts_with("trace"));
     for state in measured(comparison, groups).into_iter().chain(notes).take(2) {
         let _ = writeln!(text, "{state}");
     }
