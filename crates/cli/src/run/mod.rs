@@ -117,10 +117,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     progress.finish();
     let mut outcome = simulation.outcome();
     outcome.finished |= measurement.as_ref().is_some_and(Measurement::is_known);
-    let doubted = match outcome.finished {
-        true => arguments.doubted(&described, &workload, &outcome, &stopped),
-        false => None,
-    };
+    let doubted = outcome.finished.then(|| arguments.doubted(&described, &workload, &outcome, &stopped)).flatten();
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));

@@ -107,8 +107,8 @@ impl Engine {
             return;
         }
         self.warm_up.is_on = false;
-        self.recorder.begin_to_count(now);
-        self.host.begin_to_count(now);
+        let begin = self.host.begin_to_count(now);
+        self.recorder.begin_to_count(begin);
         let parts = self.part_outcomes(now, drive);
         self.warm_up.end = Some(Box::new(WarmUpEnd { ios, is_turned_over, parts }));
     }

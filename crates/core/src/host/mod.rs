@@ -92,10 +92,15 @@ impl Host {
         number
     }
 
-    /// Ends the warm-up of all threads: requests count that are issued from `now` on.
-    pub fn begin_to_count(&mut self, now: Time) {
-        let generators = self.processors.threads.iter_mut().filter_map(|thread| thread.generator.as_mut());
-        generators.for_each(|generator| generator.begin_to_count(now));
+    /// Ends the warm-up of all threads: requests count that are issued from the returned time on, which none has been yet.
+    pub fn begin_to_count(&mut self, now: Time) -> Time {
+        let threads = &mut self.processors.threads;
+        let generators = || threads.iter().filter_map(|thread| thread.generator.as_ref());
+        let issued_until = generators().map(Generator::issued_until).max().unwrap_or(now);
+        let begin = now.max(issued_until + Span::from_ps(1));
+        let generators = threads.iter_mut().filter_map(|thread| thread.generator.as_mut());
+        generators.for_each(|generator| generator.begin_to_count(begin));
+        begin
     }
 
     /// True if a thread looks for completions by itself, on a host whose threads choose among engines.

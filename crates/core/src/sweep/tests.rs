@@ -82,7 +82,7 @@ powers_of_two = [3, 8]
         p.toml:3: `bs=4q`; allowed: bytes, such as 4k, or 4k,8k for reads and writes
         p.toml:3: unknown option `iodpth`, did you mean iodepth?
         p.toml:4: seed is -1; allowed: a whole number from 0 to 2^64 - 1, or an array of such numbers
-        p.toml:5: there is no column `p99.9_ns`, did you mean p99_9_ns?; allowed: ios, iops, read_iops, write_iops, bytes_per_s, min_ns, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns, read_mean_ns, read_p50_ns, read_p99_ns, read_p99_9_ns, write_mean_ns, write_p50_ns, write_p99_ns, write_p99_9_ns, link_busy_share, upstream_busy_share, downstream_busy_share, busy_cores, cores_per_gb_per_s, server_w, joules_per_io, joules_per_io_above_idle, memory_joules_per_io, precision_share
+        p.toml:5: there is no column `p99.9_ns`, did you mean p99_9_ns?; allowed: ios, iops, read_iops, write_iops, bytes_per_s, min_ns, mean_ns, p50_ns, p90_ns, p95_ns, p99_ns, p99_9_ns, p99_99_ns, max_ns, read_mean_ns, read_p50_ns, read_p99_ns, read_p99_9_ns, write_mean_ns, write_p50_ns, write_p99_ns, write_p99_9_ns, flushes, flush_mean_ns, flush_p99_ns, commits, commit_mean_ns, commit_p50_ns, commit_p99_ns, link_busy_share, upstream_busy_share, downstream_busy_share, busy_cores, cores_per_gb_per_s, server_w, joules_per_io, joules_per_io_above_idle, memory_joules_per_io, precision_share
         p.toml:7: unknown key link.lans of an axis, did you mean link.lanes?; allowed: a key of the drive (`phaselink check NAME` lists them), drive, or job.OPTION
         p.toml:10: unknown key lanes of an axis, did you mean link.lanes?; allowed: a key of the drive (`phaselink check NAME` lists them), drive, or job.OPTION
         p.toml:14: unknown option `iodpth`, did you mean iodepth?

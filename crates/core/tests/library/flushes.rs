@@ -116,8 +116,8 @@ fn what_a_flush_would_do_beyond_what_is_modelled_is_refused() {
 
 /// Recording of 20 transactions, each of two writes and a flush.
 fn recording() -> Vec<Job> {
-    let transaction = "1 d write 4096 4096\n2 d write 8192 4096\n3 d sync 0 0\n";
-    let text = format!("fio version 3 iolog\n{}", transaction.repeat(20));
+    let transaction = |at: u32| format!("{at} d write 4096 4096\n{at} d write 8192 4096\n{at} d sync 0 0\n");
+    let text = format!("fio version 3 iolog\n{}", (1..=20).map(transaction).collect::<String>());
     let trace = trace::parse("t", text).expect("an iolog");
     vec![Job { trace: Some(trace.requests), replay_no_stall: true, ..Job::named("replay") }]
 }

@@ -51,6 +51,20 @@ class Figures:
     @property
     def write_p99_9_ns(self) -> float | None: ...
     @property
+    def flushes(self) -> float: ...
+    @property
+    def flush_mean_ns(self) -> float | None: ...
+    @property
+    def flush_p99_ns(self) -> float | None: ...
+    @property
+    def commits(self) -> float: ...
+    @property
+    def commit_mean_ns(self) -> float | None: ...
+    @property
+    def commit_p50_ns(self) -> float | None: ...
+    @property
+    def commit_p99_ns(self) -> float | None: ...
+    @property
     def link_busy_share(self) -> float: ...
     @property
     def upstream_busy_share(self) -> float: ...
@@ -79,6 +93,7 @@ RunResult = TypedDict(
         "seed": int,
         "finished": bool,
         "elapsed_ns": float,
+        "measured": "MeasuredIn",
         "events": int,
         "figures": "RunFigures",
         "jobs": list["RunJob"],
@@ -92,6 +107,15 @@ RunResult = TypedDict(
         "intervals": NotRequired[dict[str, "FigureInterval"] | None],
         "version": str,
         "verb": Literal["run"],
+    },
+)
+MeasuredIn = TypedDict(
+    "MeasuredIn",
+    {
+        "state": str,
+        "warm_up_ios": int,
+        "warm_up_ns": float,
+        "reason": str | None,
     },
 )
 RunFigures = TypedDict(
@@ -119,6 +143,13 @@ RunFigures = TypedDict(
         "write_p50_ns": float | None,
         "write_p99_ns": float | None,
         "write_p99_9_ns": float | None,
+        "flushes": int,
+        "flush_mean_ns": float | None,
+        "flush_p99_ns": float | None,
+        "commits": int,
+        "commit_mean_ns": float | None,
+        "commit_p50_ns": float | None,
+        "commit_p99_ns": float | None,
         "link_busy_share": float,
         "upstream_busy_share": float,
         "downstream_busy_share": float,
@@ -239,7 +270,7 @@ Finding = TypedDict(
         "sentence": str,
     },
 )
-FindingKind = Literal["short_queues"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
+FindingKind = Literal["short_queues"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
 FindingPlace = TypedDict(
     "FindingPlace",
     {
@@ -307,6 +338,8 @@ RanCell = TypedDict(
         "acknowledged_write": str,
         "ios": int,
         "iops": float,
+        "read_iops": float,
+        "write_iops": float,
         "bytes_per_s": float,
         "min_ns": float | None,
         "mean_ns": float | None,
@@ -315,11 +348,27 @@ RanCell = TypedDict(
         "p99_ns": float | None,
         "p99_9_ns": float | None,
         "max_ns": float | None,
+        "read_mean_ns": float | None,
+        "read_p50_ns": float | None,
+        "read_p99_ns": float | None,
+        "read_p99_9_ns": float | None,
+        "write_mean_ns": float | None,
+        "write_p50_ns": float | None,
+        "write_p99_ns": float | None,
+        "write_p99_9_ns": float | None,
+        "flushes": int,
+        "flush_mean_ns": float | None,
+        "flush_p99_ns": float | None,
+        "commits": int,
+        "commit_mean_ns": float | None,
+        "commit_p50_ns": float | None,
+        "commit_p99_ns": float | None,
         "link_busy_share": float,
         "busy_cores": float,
         "joules_per_io": float,
         "joules_per_io_above_idle": float,
         "memory_joules_per_io": float | None,
+        "measured": "MeasuredIn",
         "limit": str | None,
         "usage": list["ResourceUse"],
         "stages": list["StageMean"],

@@ -105,6 +105,11 @@ impl Generator {
         self
     }
 
+    /// Issue time of the last request that has been given.
+    pub fn issued_until(&self) -> Time {
+        self.starts_at + self.budget.issued_until.since(Time::ZERO)
+    }
+
     /// Ends the warm-up: requests count that are issued from `now` on, but none in the ramp.
     pub fn begin_to_count(&mut self, now: Time) {
         if self.budget.counts_from == Time::NEVER {
@@ -404,6 +409,8 @@ struct Budget {
     bytes: u64,
     /// Requests issued from here on count: fio counts from the end of the ramp.
     counts_from: Time,
+    /// Issue time of the last request.
+    issued_until: Time,
     /// No request is issued from here on.
     ends_at: Time,
     /// Ramp before the first request that counts, and time from there to the end, if that ends the thread.
@@ -418,7 +425,7 @@ impl Budget {
         };
         let (ios, bytes) = (unlimited(job.ios), unlimited(job.io_bytes));
         let (ramp, runtime) = (job.ramp_time, job.runtime);
-        let mut budget = Budget { ios, bytes, counts_from: Time::ZERO, ends_at: Time::NEVER, ramp, runtime };
+        let mut budget = Budget { ios, bytes, counts_from: Time::ZERO, issued_until: Time::ZERO, ends_at: Time::NEVER, ramp, runtime };
         budget.begin(Time::ZERO);
         budget
     }
@@ -439,6 +446,7 @@ impl Budget {
             self.ios = 0;
             return false;
         }
+        self.issued_until = issue;
         if issue >= self.counts_from {
             self.ios -= 1;
             self.bytes = self.bytes.saturating_sub(u64::from(bytes));
