@@ -425,7 +425,15 @@ impl Budget {
         };
         let (ios, bytes) = (unlimited(job.ios), unlimited(job.io_bytes));
         let (ramp, runtime) = (job.ramp_time, job.runtime);
-        let mut budget = Budget { ios, bytes, counts_from: Time::ZERO, issued_until: Time::ZERO, ends_at: Time::NEVER, ramp, runtime };
+        let mut budget = Budget {
+            ios,
+            bytes,
+            counts_from: Time::ZERO,
+            issued_until: Time::ZERO,
+            ends_at: Time::NEVER,
+            ramp,
+            runtime,
+        };
         budget.begin(Time::ZERO);
         budget
     }
