@@ -68,7 +68,7 @@ fn is_conclusion(kind: FindingKind) -> bool {
 
 /// Returns what the figures rest on, in at most five lines.
 fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let mut text = describe::wrapped(&format!("{}.", title(comparison, groups)), "  ");
+    let mut text = describe::wrapped(&format!("Simulated: {}.", title(comparison, groups)), "  ");
     // The title says what the jobs are.
     let notes = notes(comparison, groups).into_iter().filter(|note| note.starts_with("trace"));
     for state in measured(comparison, groups).into_iter().chain(notes).take(2) {

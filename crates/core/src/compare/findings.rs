@@ -23,7 +23,7 @@ const CAUSE_SHARE_MIN: f64 = 0.05;
 /// Least share of the difference that is told if it is spent in return.
 const RETURN_SHARE_MIN: f64 = 0.01;
 /// Words for a drive of which no resource is full.
-const LATENCY: &str = "nothing but latency";
+const LATENCY: &str = "too few requests in flight";
 
 /// Drive with its cell in a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
@@ -63,7 +63,7 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
     let times = JudgedLatency::of(groups).iter().map(|judged| {
         let p99 = judged.requests(cell).total.known_percentile(99.0);
         let p99 = p99.map_or(String::new(), |span| format!(", p99 {}", time(span.as_ns())));
-        format!("{} in {} on average{p99}", judged.verb(), time(judged.mean_ns(cell)))
+        format!("{} take {} on average{p99}", judged.name(&group.label), time(judged.mean_ns(cell)))
     });
     let times = listed(&times.collect::<Vec<_>>());
     let iops = cell.outcome.iops();
@@ -71,7 +71,7 @@ fn result(drive: &Drive, groups: &[ComparedGroup]) -> Option<Finding> {
         kind: FindingKind::Result,
         at: Some(group.label.place()),
         parts: vec![FindingPart::new(&[&drive.name], None, Some((iops, FindingUnit::PerS)))],
-        sentence: format!("{} {times}; it serves {} IOPS.", drive.title(), units::count(iops).replace(' ', UNBROKEN)),
+        sentence: format!("On {}, {times}, at {} IOPS.", drive.title(), units::count(iops).replace(' ', UNBROKEN)),
     })
 }
 
@@ -161,35 +161,38 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     let mean_ns = |cell| ranking.judged.mean_ns(cell);
     let (next_ns, fast_ns) = (mean_ns(next_cell), mean_ns(fast_cell));
     let ratio = |ns: f64| ns / fast_ns.max(f64::MIN_POSITIVE);
-    let (place, verb) = (named.place(&group.label), ranking.judged.verb());
-    let savings = ranking.savings_ns(next_cell, fast_cell);
-    let why = savings.first().map_or(String::new(), |(cause, _)| format!(", mostly for {}", cause.name()));
+    let (place, latency) = (named.place(&group.label), ranking.judged.latency(&group.label));
+    let cause = ranking.savings_ns(next_cell, fast_cell).into_iter().next().filter(|(_, saved_ns)| *saved_ns > 0.0);
+    let why = cause.map_or(String::new(), |(cause, ns)| format!(", {} of them {}", time(ns), cause.name()));
     let slowest = ranking.entries.first().filter(|(slow, _)| slow.name != next.name);
     let slowest = slowest.map_or(String::new(), |(slow, cell)| {
         format!(
-            ", and {:.1} times sooner than the slowest, {} ({})",
-            ratio(mean_ns(cell)),
+            "; the slowest, {}, takes {:.1} times as long ({})",
             slow.name,
+            ratio(mean_ns(cell)),
             time(mean_ns(cell))
         )
     });
-    let several = ranking.judged.verb_of_several();
     let part = FindingPart::new(&[&fast.name, &next.name], None, Some((next_ns - fast_ns, FindingUnit::Ns)));
     Some(Finding {
         kind: FindingKind::Fastest,
         at: Some(group.label.place()),
         parts: vec![part],
         sentence: match ratio(next_ns) < RATIO_MIN {
-            true => {
-                format!("At {place}, {} and {} {several} soonest, in {}{slowest}.", fast.name, next.name, time(fast_ns))
-            }
+            true => format!(
+                "At {place}, {} and {} have the lowest {latency}: {} on average{slowest}.",
+                fast.name,
+                next.name,
+                time(fast_ns)
+            ),
             false => format!(
-                "At {place}, {} {verb} soonest, in {} on average: {:.1} times sooner than {} ({}{why}){slowest}.",
+                "At {place}, {} has the lowest {latency}: {} on average. {} comes next, {:.1} times as long ({}: {} more{why}){slowest}.",
                 fast.name,
                 time(fast_ns),
-                ratio(next_ns),
                 next.name,
+                ratio(next_ns),
                 time(next_ns),
+                time(next_ns - fast_ns),
             ),
         },
     })
@@ -206,7 +209,6 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     let (slow_ns, fast_ns) = (ranking.judged.mean_ns(slow_cell), ranking.judged.mean_ns(fast_cell));
     let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
     let savings = ranking.savings_ns(slow_cell, fast_cell);
-    let verb = ranking.judged.verb();
     let saved = |cause, ns| FindingPart::new(&[&fast.name, &slow.name], cause, Some((ns, FindingUnit::Ns)));
     let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| saved(Some(cause.name()), *ns));
     Some(Finding {
@@ -215,12 +217,12 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
         parts: [saved(None, slow_ns - fast_ns)].into_iter().chain(by_cause).collect(),
         sentence: match ratio < RATIO_MIN {
             true => format!(
-                "At {place} all drives {} within {:.0} % of each other.",
-                ranking.judged.verb_of_several(),
+                "At {place} the {} of all drives is within {:.0} %.",
+                ranking.judged.latency(&group.label),
                 100.0 * (ratio - 1.0)
             ),
             false => format!(
-                "At {place}, {} {verb} {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
+                "At {place}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
                 fast.name,
                 slow.name,
                 time(fast_ns),
@@ -279,7 +281,7 @@ fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<F
         at: Some(group.label.place()),
         parts: vec![part(most, most_cell), part(least, least_cell)],
         sentence: format!(
-            "At {}, {} serves most, {} IOPS, and {} least, {}.",
+            "At {}, {} has the highest rate, {} IOPS, and {} the lowest, {}.",
             named.place(&group.label),
             most.name,
             count(most_cell),

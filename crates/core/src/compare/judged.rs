@@ -1,7 +1,8 @@
 //! Latency by which drives are compared: that of all requests, of reads and of writes apart, or of commits.
 
-use super::{Cell, ComparedGroup};
+use super::{Cell, ComparedGroup, Label};
 use crate::ledger::DirectionOutcome;
+use crate::results::words::requests;
 
 /// Requests whose latency an application waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,18 +45,23 @@ impl JudgedLatency {
         self.requests(cell).total.mean_ns()
     }
 
-    /// Returns the verb of a drive that takes this time.
-    pub(super) fn verb(self) -> &'static str {
+    /// Returns what drives are ranked by in words, for jobs of this label: `latency of random reads`.
+    pub(super) fn latency(self, label: &Label) -> String {
         match self {
-            JudgedLatency::All => "answers",
+            JudgedLatency::All => label.rw.map_or(String::from("latency"), |rw| format!("latency of {}", requests(rw))),
+            JudgedLatency::Reads => String::from("latency of reads"),
+            JudgedLatency::Writes => String::from("latency of writes"),
+            JudgedLatency::Commits => String::from("latency of commits"),
+        }
+    }
+
+    /// Returns the requests that it is about in words, for jobs of this label: `random reads`.
+    pub(super) fn name(self, label: &Label) -> &'static str {
+        match self {
+            JudgedLatency::All => label.rw.map_or("requests", requests),
             JudgedLatency::Reads => "reads",
             JudgedLatency::Writes => "writes",
             JudgedLatency::Commits => "commits",
         }
-    }
-
-    /// Returns the verb of several drives.
-    pub(super) fn verb_of_several(self) -> &'static str {
-        self.verb().strip_suffix('s').unwrap_or(self.verb())
     }
 }
