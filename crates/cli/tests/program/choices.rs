@@ -108,7 +108,7 @@ fn stack_of_a_comparison_leaves_drives_that_take_none_as_they_are() {
     let told = notes("compare tlc-gen4 cxl-memory-gen5 cxl --stack linux-6 --ios 20");
     assert_eq!(told[1..], ["cxl-memory-gen5 and cxl keep their own stacks: their interfaces take no I/O engines"]);
     assert!(refusal("compare cxl --stack linux-6").starts_with("--stack linux-6: "));
-    let head = phaselink("compare nvme cxl --stack linux-6 --ios 20 -O ioengine=libaio").stdout;
+    let head = phaselink("compare nvme cxl --stack linux-6 --ios 20 -O ioengine=libaio --explain").stdout;
     assert!(head.contains("with libaio through application, system call, read and write, buffer, block layer, device driver and task work\n"), "{head}");
 }
 
@@ -145,14 +145,15 @@ fn draws_of_intervals_are_as_many_as_asked_for_or_refused() {
 
 #[test]
 fn job_line_names_no_size_that_was_not_given() {
-    let first = |arguments: &str| String::from(printed(arguments).lines().next().unwrap());
+    let first =
+        |arguments: &str| String::from(printed(arguments).lines().find(|line| line.starts_with("Job")).unwrap());
     assert_eq!(first("run nvme --number-ios 9"), "Job: rw=randread bs=4k iodepth=1 number_ios=9");
     assert!(first("run nvme --number-ios 9 -O io_size=1m").ends_with("io_size=1m"));
 }
 
 #[test]
 fn capacities_are_those_that_drives_are_sold_with() {
-    let compared = printed("compare tlc-gen4 optane-p4800x --ios 9 --numjobs 1 --bs 4k");
+    let compared = printed("compare tlc-gen4 optane-p4800x --ios 9 --numjobs 1 --bs 4k --explain");
     assert!(compared.contains("NAND flash, 1.0 TB, ") && compared.contains(", 375 GB, "), "{compared}");
 }
 

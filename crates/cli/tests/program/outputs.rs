@@ -302,7 +302,10 @@ fn pipes_terminals_and_what_standard_output_leads_to_are_written_directly() {
     let ran = shell(&here, "phaselink run nvme --number-ios 9 --json=/dev/stdout > both");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let both = fs::read_to_string(here.join("both")).unwrap();
-    assert!(both.starts_with("{\n") && both.contains("\n}\nJob: "), "the document, then the tables:\n{both}");
+    assert!(
+        both.starts_with("{\n") && both.contains("\n}\nOn nvme, ") && both.contains("\nJob: "),
+        "the document, then the tables:\n{both}"
+    );
     let ran = shell(&here, "phaselink run nvme --number-ios 9 --json=/dev/stdout | cat");
     assert_eq!(ran.stdout, both);
     let ran = shell(&here, "mkfifo pipe; cat pipe > piped & phaselink run nvme --number-ios 9 --json=pipe; wait");

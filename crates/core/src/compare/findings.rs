@@ -163,7 +163,11 @@ fn fastest(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
     let ratio = |ns: f64| ns / fast_ns.max(f64::MIN_POSITIVE);
     let (place, latency) = (named.place(&group.label), ranking.judged.latency(&group.label));
     let cause = ranking.savings_ns(next_cell, fast_cell).into_iter().next().filter(|(_, saved_ns)| *saved_ns > 0.0);
-    let why = cause.map_or(String::new(), |(cause, ns)| format!(", {} of them {}", time(ns), cause.name()));
+    // A cause may save more than all do together.
+    let why = cause.map_or(String::new(), |(cause, ns)| match ns < next_ns - fast_ns {
+        true => format!(", {} of them {}", time(ns), cause.name()),
+        false => format!(", for {}", cause.name()),
+    });
     let slowest = ranking.entries.first().filter(|(slow, _)| slow.name != next.name);
     let slowest = slowest.map_or(String::new(), |(slow, cell)| {
         format!(

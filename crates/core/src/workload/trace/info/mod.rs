@@ -209,7 +209,7 @@ impl Gathered {
             TraceRequest::Data { io, response } => {
                 sums.devices[device as usize] += u64::from(io.op != Op::Flush);
                 if is_counted && io.op == Op::Flush {
-                    sums.summary.add(io);
+                    sums.flush(at, io);
                 } else if is_counted {
                     response.into_iter().for_each(|response| self.depth.response(response));
                     sums.request(at, device, io, self.unit);
@@ -248,6 +248,14 @@ impl Gathered {
 }
 
 impl Sums {
+    /// Counts a flush. Before the first read or write there is nothing to flush.
+    fn flush(&mut self, at: u64, io: Io) {
+        if self.summary.count > 0 {
+            self.summary.add(io);
+            self.last = self.last.max(at);
+        }
+    }
+
     fn request(&mut self, at: u64, device: u32, io: Io, unit: Span) {
         self.summary.add(io);
         self.first = self.first.min(at);
