@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     flags: DriveFlags,
 }
 
+/// Outcome of a run, and how well its figures are known if a precision was asked for.
+type RanCell = (Outcome, Option<Measurement>);
+
 /// Points, each to be run on every drive.
 struct Comparison {
     described: Vec<Described>,
@@ -172,7 +175,7 @@ impl Comparison {
             });
             (place, ran.filter(|_| !stopped.load(Ordering::Relaxed)))
         });
-        let mut ran: Vec<(usize, Option<(Outcome, Option<Measurement>)>)> = ran.collect();
+        let mut ran: Vec<(usize, Option<RanCell>)> = ran.collect();
         progress.finish();
         ran.sort_by_key(|(place, _)| *place);
         let mut cells = ran.into_iter().zip(pairs).map(|((_, ran), (drive, jobs))| {

@@ -222,7 +222,7 @@ impl Parts<'_> {
 
     /// Capacity of the write buffer in bytes.
     pub fn buffer_bytes(&self) -> f64 {
-        (u64::from(self.drive.buffer.capacity_kib) << 10) as f64
+        (self.drive.buffer.capacity_kib << 10) as f64
     }
 
     fn line_bytes(&self) -> f64 {

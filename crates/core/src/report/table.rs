@@ -53,16 +53,16 @@ impl Table {
         self
     }
 
-    /// Returns the table for a terminal of `width` columns: where it is wider, the columns that do not fit follow below,
+    /// Returns the table for a terminal of so many `columns`: where it is wider, the columns that do not fit follow below,
     /// beside the labels again.
-    pub fn within(&self, width: usize) -> String {
+    pub fn within(&self, columns: usize) -> String {
         let widths = self.widths();
         let labels = self.labels.unwrap_or(1).min(self.columns.len());
         let taken = |columns: &[usize]| columns.iter().map(|column| widths[*column] + GAP.len()).sum::<usize>();
         let mut parts: Vec<Vec<usize>> = Vec::new();
-        for column in labels..self.columns.len() {
+        for (column, width) in widths.iter().enumerate().skip(labels) {
             match parts.last_mut() {
-                Some(part) if taken(part) + widths[column] <= width => part.push(column),
+                Some(part) if taken(part) + width <= columns => part.push(column),
                 _ => parts.push((0..labels).chain([column]).collect()),
             }
         }

@@ -34,12 +34,9 @@ struct Guarded {
     is_lost: AtomicBool,
 }
 
-impl Guarded {
-    const VACANT: Guarded =
-        Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_lost: AtomicBool::new(false) };
-}
-
-static GUARDED: [Guarded; PLACES] = [Guarded::VACANT; PLACES];
+static GUARDED: [Guarded; PLACES] =
+    [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_lost: AtomicBool::new(false) } };
+        PLACES];
 
 /// Number of places of the list that have ever been used: the handler looks at no others.
 static GUARDED_END: AtomicUsize = AtomicUsize::new(0);

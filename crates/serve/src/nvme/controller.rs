@@ -26,7 +26,6 @@ pub struct Controller {
     /// True if the controller has followed CC.EN to 1.
     pub(super) is_enabled: bool,
     /// Sets of queues. The first has the admin queue and is never lent.
-    #[expect(clippy::vec_box, reason = "a set keeps its cache lines when it changes hands")]
     pub(super) sets: Vec<Box<QueueSet>>,
     pub(super) features: Features,
     pub(super) events: AsyncEvents,

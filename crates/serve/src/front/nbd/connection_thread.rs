@@ -112,6 +112,10 @@ impl ConnectionThread<'_> {
         if mem::take(&mut self.has_replied) {
             self.let_client_read(may_spin);
         }
+        // Room for a long rest is taken before it comes: a client for which there is no memory is sent away at once.
+        if self.connection.session.missing_bytes() > PIECE_BYTES {
+            self.connection.session.room()?;
+        }
         // The rest of a request is on its way.
         let mut looks = u32::from(!self.connection.session.input.is_empty());
         loop {

@@ -135,7 +135,6 @@ pub(super) struct ServedController<'a> {
     /// Poll groups that serve its queues.
     groups: &'a ControllerGroups<'a>,
     /// Empty sets, for the places of sets that are lent.
-    #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
     empty: Vec<Box<QueueSet>>,
     is_lent: bool,
     /// True if this is the place of the controller on the thread aside.
