@@ -165,7 +165,8 @@ fn all_requests_fail(store: &Store, file: &File) {
 
 #[test]
 fn requests_to_a_file_that_was_cut_off_fail_whatever_finds_it_first_and_the_process_lives() {
-    let first: [(&str, fn(&Store) -> bool); 7] = [
+    type FirstAccess = (&'static str, fn(&Store) -> bool);
+    let first: [FirstAccess; 7] = [
         ("read", |store| store.read(512 << 10, &mut [0; 4096]).is_err()),
         ("write", |store| store.write(0, &[3; 4096]).is_err()),
         ("hole", |store| store.read(900 << 10, &mut [0; 4096]).is_err()),
