@@ -151,7 +151,7 @@ fn what_is_done_to_a_controller_that_is_enabled_is_found() {
             client.set_register(0x1000, tail);
         }),
         (strict::DOORBELL_VALUE.kind, |client| client.set_register(0x1000, 5000)),
-        (strict::DOORBELL_OF_NO_QUEUE.kind, |client| client.set_register(0x1000 + 8 * 40, 0)),
+        (strict::DOORBELL_OF_NO_QUEUE.kind, |client| client.set_register(0x1000 + 8 * 100, 0)),
         (strict::DOORBELL_ACCESS.kind, |client| client.region_write(0, 0x1002, &[0; 2]).unwrap()),
     ];
     for (kind, act) in cases {
