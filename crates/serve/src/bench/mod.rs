@@ -36,10 +36,12 @@ pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> i
 /// If a job flushes and the target cannot.
 pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), Problem> {
     let Some(job) = jobs.iter().find(|job| job.has_flushes() && !limits.supports(Op::Flush)) else { return Ok(()) };
-    let asked =
-        job.flushes.named().next().map_or("a trace with flushes".into(), |(name, value)| format!("{name}={value}"));
+    let (asked, name) = match job.flushes.named().next() {
+        Some((name, value)) => (format!("{name}={value}"), name),
+        None => (String::from("a trace with flushes"), "them"),
+    };
     let found = format!("{asked}, and the server at {target} offers no flush");
-    let allowed = "a server that offers flushes, as `phaselink serve` does, or a job without them";
+    let allowed = format!("a server that offers flushes, as `phaselink serve` does, or a job without {name}");
     Err(Problem::new(format!("job {}", job.name), None, found, allowed))
 }
 
