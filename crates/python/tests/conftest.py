@@ -22,8 +22,12 @@ def program():
     path = _program()
     assert path, "no program to compare with: build it (`make python` does), or name it in PHASELINK"
 
-    def run(*arguments, **options):
-        ran = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    # A terminal's width is no part of the comparison; readline sets COLUMNS behind the back of os.environ.
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+
+    def run(*arguments, env=environment, **options):
+        words = [path, *map(str, arguments)]
+        ran = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300, **options)
         assert ran.returncode in (0, 1), ran.stderr
         return ran.stdout
 

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use phaselink_core::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
 use phaselink_core::drive::Drive;
+use phaselink_core::ledger::MeasuredState;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::units::grouped;
-use phaselink_core::results::{Figure, Finding, FindingKind, Unit, find, words};
+use phaselink_core::results::{Figure, Finding, FindingKind, Unit, find};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
@@ -28,8 +29,8 @@ const COLUMNS_OF_MIXES: [&str; 8] = [
     "busy_cores",
 ];
 /// Figures of the table for jobs that flush.
-const COLUMNS_OF_COMMITS: [&str; 8] =
-    ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes", "iops", "bytes_per_s"];
+const COLUMNS_OF_COMMITS: [&str; 6] =
+    ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes"];
 /// Figures of energy, which is the host's.
 const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
 
@@ -68,42 +69,38 @@ fn is_conclusion(kind: FindingKind) -> bool {
 
 /// Returns what the figures rest on, in at most five lines.
 fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let mut text = describe::wrapped(&format!("Simulated: {}.", title(comparison, groups)), "  ");
-    // The title says what the jobs are.
-    let notes = notes(comparison, groups).into_iter().filter(|note| note.starts_with("trace"));
-    for state in measured(comparison, groups).into_iter().chain(notes).take(2) {
-        let _ = writeln!(text, "{state}");
-    }
     let host = compare::shared(comparison.drives.iter().map(describe::host));
     let host = host.unwrap_or_else(|| String::from("several, as the drives' files say"));
-    text.push_str(&describe::wrapped(&format!("Host: {host}. All that was assumed: --explain."), "  "));
-    text
+    let lines = [
+        Some(format!("Simulated: {}.", title(comparison, groups))),
+        traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
+        measured(comparison, groups),
+        Some(format!("Host: {host}. All that was assumed: --explain.")),
+    ];
+    lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()
 }
 
 /// Returns the states in which flash drives were measured, if there are any.
 fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String> {
-    let cells = groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells));
     let mut states: Vec<(String, Vec<String>)> = Vec::new();
-    for (drive, cell) in cells {
-        let Some(state) = cell.as_ref().and_then(|cell| words::measured(cell.outcome.measured)) else { continue };
-        // Numbers of requests differ from drive to drive.
-        let state = state.split(" after ").next().map(String::from).unwrap_or(state);
+    for (drive, cell) in groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells)) {
+        let state = match cell.as_ref().map(|cell| cell.outcome.measured) {
+            None | Some(MeasuredState::Only) => continue,
+            // How long the warm-up was differs from drive to drive.
+            Some(MeasuredState::Steady { .. }) => {
+                String::from("steady, the write buffer turned over first (--burst: not)")
+            }
+            Some(MeasuredState::Burst(reason)) => format!("burst, {reason}"),
+        };
         match states.iter_mut().find(|(known, _)| *known == state) {
             Some((_, names)) if names.contains(&drive.name) => {}
             Some((_, names)) => names.push(drive.name.clone()),
             None => states.push((state, vec![drive.name.clone()])),
         }
     }
-    let told = |(state, names): &(String, Vec<String>)| match state.starts_with("steady") {
-        true => format!(
-            "{} in the steady state, the write buffer turned over first (--burst: before)",
-            describe::listed(names)
-        ),
-        false => format!("{}: {state}", describe::listed(names)),
-    };
-    let told: Vec<String> = states.iter().map(told).collect();
-    (!told.is_empty())
-        .then(|| describe::wrapped(&format!("Measured: {}.", told.join("; ")), "  ").trim_end().to_string())
+    let told: Vec<String> =
+        states.iter().map(|(state, names)| format!("{}: {state}", describe::listed(names))).collect();
+    (!told.is_empty()).then(|| format!("Measured: {}.", told.join("; ")))
 }
 
 /// Returns the title of a comparison: `8 drives: random reads, 20,000 requests for each line, seed 1`.
@@ -175,9 +172,13 @@ fn notes(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<String> {
     if !comparison.options.is_empty() {
         notes.push(format!("options  {}", comparison.options.join(" ")));
     }
-    let summaries = comparison.lines.iter().take(1).flat_map(|line| line.summary.lines().skip(1));
-    notes.extend(summaries.map(|note| format!("trace    {note}")));
+    notes.extend(traces(comparison).map(|trace| format!("trace    {trace}")));
     notes
+}
+
+/// Returns notes on the traces that are replayed.
+fn traces(comparison: &Comparison) -> impl Iterator<Item = &str> {
+    comparison.lines.iter().take(1).flat_map(|line| line.summary.lines().skip(1))
 }
 
 /// One line if the drives have this part in common, otherwise one for each.

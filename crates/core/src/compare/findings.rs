@@ -23,13 +23,13 @@ const CAUSE_SHARE_MIN: f64 = 0.05;
 /// Least share of the difference that is told if it is spent in return.
 const RETURN_SHARE_MIN: f64 = 0.01;
 /// Words for a drive of which no resource is full.
-const LATENCY: &str = "too few requests in flight";
+const LATENCY: &str = "the small number of requests in flight";
 
 /// Drive with its cell in a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
 
 /// Returns the findings of groups that have a cell for each of the drives: short queues; which drive has the least latency and
-/// why; what each step to it brings; which drive serves most under load, and what limits each.
+/// why; what each step to it brings; which drive has the highest rate under load, and what limits each.
 pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let named = named(groups);
     let mut findings: Vec<Finding> = short_queues(drives, groups);
@@ -48,7 +48,7 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the findings of one drive under some jobs: the resource that limits it.
+/// Returns the findings of one drive under some jobs: latency and rate of its requests, and the resource that limits it.
 pub fn findings_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Vec<Finding> {
     let group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
     let groups = std::slice::from_ref(&group);
@@ -226,25 +226,27 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
                 100.0 * (ratio - 1.0)
             ),
             false => format!(
-                "At {place}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
-                fast.name,
-                slow.name,
+                "At {place}, the {} is {} with {} and {} with {}, {ratio:.1} times as long. {} {}.",
+                ranking.judged.latency(&group.label),
                 time(fast_ns),
+                fast.name,
                 time(slow_ns),
+                slow.name,
+                fast.name,
                 saved_in_words(&savings, slow_ns - fast_ns),
             ),
         },
     })
 }
 
-/// `It saves 5.76 us of interrupt and wake-up, …`
+/// `saves 5.76 us of interrupt and wake-up, …`
 fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
     let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
     let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), cause.name())).collect();
     let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
     let extra =
         extra.map_or(String::new(), |(cause, ns)| format!("; in return it spends {} on {}", time(-ns), cause.name()));
-    format!("It saves {}{extra}", listed(&large))
+    format!("saves {}{extra}", listed(&large))
 }
 
 /// Returns the finding about how each drive improves on the next slower one.
@@ -271,7 +273,7 @@ fn steps(group: &ComparedGroup, ranking: &Ranking) -> Option<Finding> {
     })
 }
 
-/// Returns the finding about the drive that serves most requests, and the one that serves fewest.
+/// Returns the finding about the drives with the highest and the lowest rate.
 fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Finding> {
     let mut ranking = entries(drives, group);
     let iops = |cell: &Cell| cell.outcome.iops();

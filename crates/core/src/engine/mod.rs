@@ -32,6 +32,7 @@ mod outside;
 pub mod power;
 mod recorder;
 pub mod requests;
+mod results;
 mod several;
 pub mod simulation;
 mod switched;
@@ -62,7 +63,7 @@ use device::AttachedDevice;
 use devices::AttachedDevices;
 use faults::Faults;
 pub use outside::{Completed, Input};
-use recorder::{PartOutcomes, Recorder};
+use recorder::Recorder;
 use switched::SwitchedLinks;
 use warm_up::WarmUp;
 
@@ -665,51 +666,6 @@ impl Engine {
                 Some(request) => self.on_done(now, request),
                 None => self.complete_for_client(token, now),
             }
-        }
-    }
-
-    /// Counters of all parts: those of the first device by its parts, with the sums over all devices.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = self.devices.counters(self.fault_counts());
-        counters.extend(self.switch_counters());
-        counters
-    }
-
-    /// Asserts that no request has more than one completion, and each has one when all threads of jobs are done.
-    fn check_completions(&self) {
-        let (issued, completed) = (self.shared.requests.issued, self.recorder.completed());
-        assert!(completed <= issued, "{completed} completions of {issued} requests");
-        // Commands of real hosts are in flight while no thread is.
-        let is_over = self.is_over() && self.queue_threads.is_empty();
-        assert!(!is_over || completed == issued, "{completed} completions of {issued} requests, and none in flight");
-    }
-
-    /// Results so far.
-    pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::ledger::Outcome {
-        self.check_completions();
-        let parts = self.part_outcomes(self.recorder.last(), drive);
-        let parts = match self.warm_up.base() {
-            Some(base) => parts.since(base),
-            None => parts,
-        };
-        let measured = self.warm_up.measured(drive.translation.precondition);
-        self.recorder.outcome(drive, seed, measured, parts)
-    }
-
-    /// Measurements of the parts of the machine up to `now`.
-    fn part_outcomes(&self, now: Time, drive: &Drive) -> PartOutcomes {
-        PartOutcomes {
-            begin: Time::ZERO,
-            now,
-            upstream: self.devices.used(Direction::Up),
-            downstream: self.devices.used(Direction::Down),
-            cpu: self.host.used(now),
-            parts: self.devices.parts(now),
-            awake_share: self.devices.awake_share(now),
-            memory_j: self.devices.memory_joules(drive),
-            counters: self.counters(),
-            events: self.events(),
-            finished: self.host.finished(),
         }
     }
 }

@@ -39,15 +39,24 @@ impl FlushState {
         FlushState { flushes, are_needed, ..FlushState::default() }
     }
 
-    /// Counts a request of the thread. Returns true if a flush would be due after it that the drive does not need.
+    /// Counts a request of the thread, its last one if `is_last` is true. Returns true if a flush would follow it that the drive
+    /// does not need.
     #[inline(always)]
-    pub(super) fn on_request(&mut self, op: Op) -> bool {
+    pub(super) fn on_request(&mut self, op: Op, is_last: bool) -> bool {
         if op == Op::Write {
             self.written += 1;
             self.is_dirty = true;
-            return !self.are_needed && self.take_if_due();
         }
-        false
+        !self.are_needed && self.is_dirty && self.take_spared(is_last)
+    }
+
+    /// Returns true if a flush would be due. A finished thread flushes at its end alone.
+    #[inline(never)]
+    fn take_spared(&mut self, is_last: bool) -> bool {
+        if is_last {
+            return std::mem::take(&mut self.is_dirty) && self.flushes.at_end;
+        }
+        self.take_if_due()
     }
 
     /// Returns true if a flush is due, which then counts as issued.

@@ -147,6 +147,10 @@ fn a_commit_lasts_from_its_first_write_to_its_flush_or_to_its_last_write_if_none
     let spared = run(&volatile(&["host.idle_states=none", "buffer.power_loss_protection=true"]), job);
     let (writes, commits) = (&spared.jobs[0].write.total, &spared.jobs[0].commit);
     assert_eq!((commits.count(), flushes(&spared)), (10, 0));
+    let without_end = job.replace(" end_fsync=1", "");
+    let counts = [&[][..], &["buffer.power_loss_protection=true"]]
+        .map(|set| run(&volatile(set), &without_end).jobs[0].commit.count());
+    assert_eq!(counts, [9, 9], "the last writes are not flushed");
     assert!((commits.mean_ns() / (4.0 * writes.mean_ns()) - 1.0).abs() < 0.05, "{}", commits.mean_ns());
 }
 

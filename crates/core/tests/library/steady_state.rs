@@ -54,6 +54,14 @@ fn slow_writes_that_never_fill_the_buffer_are_measured_after_four_times_its_capa
 }
 
 #[test]
+fn writes_a_little_faster_than_the_cells_are_not_steady_before_the_buffer_is_full() {
+    let (drive, job) = (drive("tlc-gen4", &[]), RANDOM_WRITES.replace("iodepth=32", "iodepth=256"));
+    let most = measured(&drive, &job, true).iops();
+    let outcome = measured(&drive, &format!("{job} rate_iops={}", (1.15 * most) as u64), true);
+    assert!(is_steady(&outcome) && outcome.iops() < 1.05 * most, "{} of {most}", outcome.iops());
+}
+
+#[test]
 fn a_drive_that_has_not_been_overwritten_at_random_is_in_a_burst() {
     let fresh = drive("tlc-gen4", &["translation.precondition=none"]);
     let outcome = measured(&fresh, RANDOM_WRITES, true);

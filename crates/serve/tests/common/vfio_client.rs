@@ -282,7 +282,7 @@ impl Driver {
     pub(crate) fn submit(&mut self, queue: usize, opcode: u8, namespace: u32, prp: [u64; 2], dwords: [u32; 6]) -> u16 {
         let mut entry = [0; 64];
         let id = self.next_id;
-        self.next_id += 1;
+        self.next_id = self.next_id.wrapping_add(1);
         entry[0] = opcode;
         entry[2..4].copy_from_slice(&id.to_le_bytes());
         entry[4..8].copy_from_slice(&namespace.to_le_bytes());

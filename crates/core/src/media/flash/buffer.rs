@@ -63,6 +63,11 @@ impl FlashBuffer {
         self.has_been_full
     }
 
+    /// Number of bytes that were in use when the last write came.
+    pub fn used_bytes(&self) -> u64 {
+        self.capacity_bytes - self.free_bytes
+    }
+
     /// Number of bytes that fit.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes

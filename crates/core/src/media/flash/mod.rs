@@ -117,8 +117,11 @@ struct ProgrammingLine {
     until: Time,
 }
 
-/// Number of times that a write buffer's capacity is written before it counts as one that does not fill.
+/// Number of times that a write buffer's capacity is written before it can count as one that does not fill, and the part of it
+/// that may be in use then. If writes outrun programs by more than 1 / 32 of their rate, more than this part is in use,
+/// and the run goes on until the buffer is full.
 const TURNOVERS_UNFILLED: u64 = 4;
+const UNFILLED_PART: u64 = 8;
 
 impl Flash {
     /// Creates the drive of a description that has been checked, in the state that the description names.
@@ -179,10 +182,12 @@ impl Flash {
         WriteTiming { admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
     }
 
-    /// True if everything that the write buffer holds has come in since the start and it has been full, or if so much has been
-    /// written without filling it that it drains as fast as it fills.
+    /// True if the write buffer has been full, or if so much has been written and it is so empty all the same that it drains as fast
+    /// as it fills.
     pub fn is_turned_over(&self) -> bool {
-        self.buffer.has_been_full() || self.activity.written_bytes >= self.buffer.capacity_bytes() * TURNOVERS_UNFILLED
+        let capacity = self.buffer.capacity_bytes();
+        let drains = self.buffer.used_bytes() <= capacity / UNFILLED_PART;
+        self.buffer.has_been_full() || drains && self.activity.written_bytes >= capacity * TURNOVERS_UNFILLED
     }
 
     /// Starts to record the writes that survive a loss of power. Those in the buffer do if `is_protected` is true.

@@ -95,7 +95,8 @@ impl Generator {
         let due = if io.op == Op::Flush { due } else { self.pause.delay(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
         let is_in_time = io.op == Op::Flush || self.budget.spend(io.bytes, due.max(now));
-        let ends_commit = is_in_time && (self.flushing.on_request(io.op) || ends_commit);
+        let is_last = self.budget.is_spent();
+        let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
         is_in_time.then_some(Next { io, due: due_at, drive, ends_commit })
     }
 

@@ -5,8 +5,9 @@
 //! stays bounded. The caller opens the files ([`File`]).
 //!
 //! A trace covers one device, which is chosen if there are several. Its requests are sorted by arrival (stably:
-//! recorders write slightly out of order), with arrivals counted from the first. Flushes are replayed as such; those before
-//! the first read or write are dropped, as they have no effect. Discards and other operations are left out and counted; a record that is not understood is a problem with its line.
+//! recorders write slightly out of order), with arrivals counted from the first. Flushes are requests as well; those before
+//! the first read or write are dropped, as there is nothing to flush. Discards and other operations are left out and
+//! counted; a record that is not understood is a problem with its line.
 //!
 //! Each format has one file: [`blkparse`], [`blktrace`], [`iolog`], [`msr`], [`alibaba`], [`tencent`], [`systor`],
 //! [`vscsi`]; `reader` chooses among them. `events` splits files into records, `merged` puts those of several files

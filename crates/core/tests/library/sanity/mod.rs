@@ -1,4 +1,4 @@
-//! What must hold for any drive, link, memory, host and job, tried on thousands of them. Flash drives have cases of their own
+//! Laws that hold for any drive, link, memory, host and job, tried on thousands of them. Flash drives have cases of their own
 //! (steady.rs).
 //!
 //! `make sanity` checks all; `cargo test` a sample. The laws are in laws.rs, what they are tried on in cases.rs, parts that
