@@ -1,12 +1,18 @@
 //! Block traces as a user has them: packed, in several files, of several devices, too long for memory.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use crate::common::{ROOT, Ran, directory, printed, program};
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use phaselink_core::config::Precondition;
+use phaselink_core::drive::Drive;
+use phaselink_core::engine::{Engine, Input};
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::Time;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
 
@@ -168,5 +174,87 @@ fn the_recordings_hold_what_their_page_says() {
         assert_eq!(info["requests"], requests.replace(',', "").parse::<u64>().unwrap(), "{name}");
         let ms = format!("{:.0} ms", 1e3 * info["seconds"].as_f64().unwrap());
         assert!(page.contains(requests) && page.contains(&ms), "{name}: {ms}");
+    }
+}
+
+/// What one file of an iolog asks for, line by line; a flush counts only behind a write.
+fn recorded(name: &str) -> Vec<Io> {
+    let file = fs::File::open(Path::new(ROOT).join("examples/recordings").join(name)).unwrap();
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let io = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let op = match *words.get(2)? {
+            "read" => Op::Read,
+            "write" => Op::Write,
+            "sync" | "datasync" => Op::Flush,
+            _ => return None,
+        };
+        Some(Io { op, offset: words[3].parse().unwrap(), bytes: words[4].parse().unwrap() })
+    };
+    let all = text.lines().skip(1).filter_map(io);
+    all.skip_while(|io| io.op == Op::Flush).collect()
+}
+
+/// A shipped drive whose flash, if it has any, was overwritten at random.
+fn overwritten(name: &str) -> Drive {
+    let mut drive = Drive::shipped(name).unwrap();
+    if drive.is_flash() {
+        drive.translation.precondition = Precondition::Random;
+    }
+    drive
+}
+
+/// Mean time from the first write of each commit to the end of its flush, in nanoseconds, if each request is injected when the
+/// one before it is complete. A drive that keeps what it has acknowledged is asked for no flush.
+fn commit_mean_ns(drive: &Drive, asked: &[Io]) -> f64 {
+    let is_volatile = drive.limits().is_volatile;
+    let mut engine = Engine::new(drive, 1);
+    let thread = engine.add_client(1);
+    let (mut now, mut first, mut sum_ns, mut commits) = (Time::ZERO, None, 0.0, 0);
+    for io in asked {
+        let begins = now;
+        if io.op != Op::Flush || is_volatile {
+            engine.inject(now, Input::Request { thread, io: *io, token: 0 });
+            now = loop {
+                let next = engine.next_at().expect("the request is not complete");
+                engine.run_until(next);
+                if let Some(done) = engine.take_completed() {
+                    break done.at;
+                }
+            };
+        }
+        match io.op {
+            Op::Write => first = first.or(Some(begins)),
+            Op::Flush => {
+                if let Some(first) = first.take() {
+                    sum_ns += now.since(first).as_ns();
+                    commits += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    sum_ns / f64::from(commits)
+}
+
+#[test]
+fn commits_of_a_replayed_database_last_as_long_as_the_same_requests_made_one_by_one() {
+    let drives = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "dram-card", "nvme", "dc-express"];
+    for recording in ["sqlite.iolog.gz", "git.iolog.gz"] {
+        let words =
+            format!("compare {} --trace examples/recordings/{recording} --iodepth 1 --trace-closed", drives.join(" "));
+        let compared = json(Path::new(ROOT), &words);
+        let cells = compared["cells"].as_array().unwrap();
+        let replayed: Vec<f64> = cells.iter().map(|cell| cell["commit_mean_ns"].as_f64().unwrap()).collect();
+        let asked = recorded(recording);
+        let direct: Vec<f64> =
+            drives.iter().map(|name| commit_mean_ns(&overwritten(name), &asked)).collect();
+        for (name, (replayed, direct)) in drives.iter().zip(replayed.iter().zip(&direct)) {
+            assert!(
+                (replayed / direct - 1.0).abs() < 0.02,
+                "{recording} on {name}: {replayed} replayed, {direct} asked"
+            );
+        }
     }
 }
