@@ -146,6 +146,21 @@ fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelli
 }
 
 #[test]
+fn flash_lasts_by_its_write_amplification_and_not_by_lines() {
+    let document = document("endurance tlc-gen4 --per-day 1g --bs 4k --json");
+    let [sequential, random] = &document["lifetimes"].as_array().unwrap()[..] else { panic!("{document}") };
+    let of = |lifetime: &Value, key: &str| lifetime[key].as_f64().unwrap();
+    assert_eq!((&sequential["workload"], &random["workload"]), (&"sequential".into(), &"random".into()));
+    let ratio = of(sequential, "written_bytes") / of(random, "written_bytes");
+    assert!((ratio / of(random, "write_amplification") - 1.0).abs() < 1e-9 && ratio > 2.0, "{ratio}");
+    assert!((0.05..5.0).contains(&of(random, "drive_writes_per_day")), "{random}");
+    let years = of(random, "written_bytes") / f64::from(1 << 30) / 365.25;
+    assert!((of(random, "years_at_bytes_per_day") / years - 1.0).abs() < 1e-9, "{random}");
+    let page = printed("endurance tlc-gen4");
+    assert!(page.starts_with("tlc-gen4 endures ") && page.contains("drive writes a day for 5 years"), "{page}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     let run = || printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json");
     assert_eq!(run(), run());

@@ -248,8 +248,7 @@ fn commits_of_a_replayed_database_last_as_long_as_the_same_requests_made_one_by_
         let cells = compared["cells"].as_array().unwrap();
         let replayed: Vec<f64> = cells.iter().map(|cell| cell["commit_mean_ns"].as_f64().unwrap()).collect();
         let asked = recorded(recording);
-        let direct: Vec<f64> =
-            drives.iter().map(|name| commit_mean_ns(&overwritten(name), &asked)).collect();
+        let direct: Vec<f64> = drives.iter().map(|name| commit_mean_ns(&overwritten(name), &asked)).collect();
         for (name, (replayed, direct)) in drives.iter().zip(replayed.iter().zip(&direct)) {
             assert!(
                 (replayed / direct - 1.0).abs() < 0.02,

@@ -38,6 +38,17 @@ fn a_memory_that_lasts_for_ever_or_an_unknown_workload_is_refused() {
         errors("endurance nvme --workload hamer"),
         ["command line: there is no workload `hamer`; allowed: uniform, hot-range, zipf, hammer"]
     );
+    assert_eq!(
+        errors("endurance tlc-gen4 --workload hammer"),
+        [
+            "command line: there is no workload `hammer` for flash behind a translation layer, which spreads all writes; \
+          allowed: sequential, random"
+        ]
+    );
+    assert_eq!(
+        errors("endurance nvme --bs 4k"),
+        ["command line: --bs has no effect on nvme, whose memory has no translation layer; allowed: a drive of flash"]
+    );
 }
 
 #[test]

@@ -19,6 +19,7 @@
 
 mod filling;
 mod json;
+pub mod lifetime;
 mod text;
 mod usage;
 

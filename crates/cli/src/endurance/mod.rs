@@ -1,4 +1,7 @@
-//! `phaselink endurance`: computes the lifetime of a memory, with and without wear levelling.
+//! `phaselink endurance`: computes the lifetime of a memory: of flash behind a translation layer by its write amplification, of
+//! any other by its lines, with and without wear levelling.
+
+mod flash;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -6,15 +9,18 @@ use phaselink_core::media::lifetime::{Lifetime, WearWorkload, lifetimes};
 use phaselink_core::media::wear::LineLayout;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{Table, units};
+use phaselink_core::workload;
 use serde_json::{Value, json};
 
+use self::flash::FlashLifetimes;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{describe, input, output};
 
-const EXAMPLES: &str = include_str!("../help/endurance.txt");
+const EXAMPLES: &str = include_str!("../../help/endurance.txt");
 
-/// Compute the lifetime of a memory: with no wear levelling, with Start-Gap and with randomised Start-Gap.
+/// Compute the lifetime of a memory: of flash, terabytes written and drive writes a day; of others, line writes with and
+/// without Start-Gap
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -24,6 +30,12 @@ pub(crate) struct Arguments {
     /// Workloads, separated by commas; all of them if not given
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     workload: Vec<String>,
+    /// Sizes of the writes to flash, separated by commas, as in 4k,64k
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = block)]
+    bs: Vec<u32>,
+    /// Bytes written to flash a day, as in 500g, for which the lifetime is computed as well
+    #[arg(long, value_name = "SIZE", value_parser = per_day)]
+    per_day: Option<u64>,
     /// Seed of the shuffle
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -36,18 +48,46 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let workloads = workloads(&arguments.workload)?;
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
+    if drive.is_flash() {
+        let lifetimes = FlashLifetimes::of(&drive, arguments)?;
+        match arguments.json {
+            true => output::print_json(&output::headed("endurance", lifetimes.document(&drive)))?,
+            false => output::print(&lifetimes.page(&drive))?,
+        }
+        return Ok(Ending::Fine);
+    }
+    of_lines(&drive, arguments)
+}
+
+/// Prints the lifetimes of a memory without a translation layer.
+fn of_lines(drive: &Drive, arguments: &Arguments) -> Result<Ending, Failure> {
+    for (flag, is_given) in [("--bs", !arguments.bs.is_empty()), ("--per-day", arguments.per_day.is_some())] {
+        if is_given {
+            let found = format!("{flag} has no effect on {}, whose memory has no translation layer", drive.name);
+            return Err(Problems::from(Problem::new("command line", None, found, "a drive of flash")).into());
+        }
+    }
+    let workloads = workloads(&arguments.workload)?;
     let groups = input::all(
         workloads
             .into_iter()
             .map(|workload| lifetimes(&drive.name, &drive.media, workload, arguments.seed).map_err(Problems::from)),
     )?;
     match arguments.json {
-        true => output::print_json(&output::headed("endurance", document(&drive, &groups, arguments.seed)))?,
-        false => output::print(&page(&drive, &groups))?,
+        true => output::print_json(&output::headed("endurance", document(drive, &groups, arguments.seed)))?,
+        false => output::print(&page(drive, &groups))?,
     }
     Ok(Ending::Fine)
+}
+
+fn block(text: &str) -> Result<u32, String> {
+    let bytes = workload::bytes(text).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| String::from("a size as in 4k"))
+}
+
+fn per_day(text: &str) -> Result<u64, String> {
+    workload::bytes(text).filter(|bytes| *bytes > 0).ok_or_else(|| String::from("a size as in 500g"))
 }
 
 fn workloads(names: &[String]) -> Result<Vec<WearWorkload>, Problems> {
