@@ -28,7 +28,7 @@ pub struct Failure {
     pub least: Case,
     /// Failure of the smallest case.
     pub found: TrialFinding,
-    /// Packets of a request that takes part in the failure, as TrialFinding,
+    /// Packets of a request that takes part in the failure, as a ladder, if a request is known.
     pub ladder: Option<String>,
 }
 

@@ -25,7 +25,7 @@ const LADDER_STEPS: usize = 1 << 18;
 /// Interval of seeds whose run is repeated and must give the same result.
 const AGAIN: u64 = 8;
 
-/// FailureKind of failure.
+/// Kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// An assertion of the program failed.
@@ -45,7 +45,7 @@ pub enum FailureKind {
 /// A failure that a trial has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrialFinding {
-    /// FailureKind of failure.
+    /// Kind of the failure.
     pub kind: FailureKind,
     /// Description.
     pub what: String,

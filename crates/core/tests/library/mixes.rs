@@ -10,9 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Share of the expected throughput that is reached at least: most mixes reach more than three quarters, and the worst of a
-/// thousand 0.44. Seldom writes that
-/// are acknowledged early gather reads behind them at one bank while others are idle; requests that need several banks wait
-/// for the slowest.
+/// thousand 0.44. Rare writes that are acknowledged early gather reads behind them at one bank while others are idle; requests
+/// that need several banks wait for the slowest.
 const EXPECTED_SHARE: f64 = 0.35;
 
 /// The job, with shares as they were drawn instead of as they were asked for.
