@@ -151,7 +151,7 @@ pub(crate) fn result(path: &str) -> Result<String, Problem> {
 }
 
 /// Returns true if a word means a file rather than the name of a drive.
-fn is_path(word: &str) -> bool {
+pub(crate) fn is_path(word: &str) -> bool {
     word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
 }
 

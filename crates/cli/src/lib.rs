@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod bench;
+mod breakeven;
 mod check;
 mod child;
 mod compare;
@@ -70,6 +71,7 @@ enum Command {
     Dma(Box<dma::Arguments>),
     Check(check::Arguments),
     Endurance(endurance::Arguments),
+    Breakeven(breakeven::Arguments),
     Reproduce(reproduce::Arguments),
     Ecc(ecc::Arguments),
     Torture(torture::Arguments),
@@ -98,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Dma(arguments) => dma::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Endurance(arguments) => endurance::command(&arguments),
+        Command::Breakeven(arguments) => breakeven::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Torture(arguments) => torture::command(&arguments),

@@ -46,6 +46,7 @@ pub use engine::timeline;
 
 // Text into drives, and questions.
 pub mod ask;
+pub mod breakeven;
 pub mod closed_form;
 pub mod compare;
 pub mod drive_file;

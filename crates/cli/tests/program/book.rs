@@ -31,7 +31,7 @@ pages! {
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python"
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request" one_served_command = "one-served-command"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
-    decisions = "decisions"
+    decisions = "decisions" break_even = "break-even"
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn every_command_has_help_with_examples() {
         "trace",
         "check",
         "endurance",
+        "breakeven",
         "reproduce",
         "ecc",
         "dma",
@@ -158,6 +159,27 @@ fn flash_lasts_by_its_write_amplification_and_not_by_lines() {
     assert!((of(random, "years_at_bytes_per_day") / years - 1.0).abs() < 1e-9, "{random}");
     let page = printed("endurance tlc-gen4");
     assert!(page.starts_with("tlc-gen4 endures ") && page.contains("drive writes a day for 5 years"), "{page}");
+}
+
+#[test]
+fn the_break_even_time_of_a_file_is_computed_and_its_page_has_such_a_file() {
+    let page = printed("docs break-even");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let here = directory("break-even");
+    fs::write(here.join("own.toml"), example).unwrap();
+    let of = |words: &str| document(&format!("breakeven {words} --json"));
+    let own = of(&here.join("own.toml").display().to_string());
+    let [small, .., large] = &own["times"].as_array().unwrap()[..] else { panic!("{own}") };
+    assert_eq!((&small["block_bytes"], &small["limit"]), (&512.into(), &"given".into()));
+    assert!(small["break_even_s"].as_f64() > large["break_even_s"].as_f64(), "{own}");
+    assert_eq!(small["used_iops"], 1e6, "four drives share the host's 4 M a second");
+    let faster = of("slc-cpu --drives 4 --host-iops 100e6 --bs 512");
+    let slower = of("slc-cpu --drives 4 --host-iops 40e6 --bs 512");
+    let seconds = |it: &Value| it["times"][0]["break_even_s"].as_f64().unwrap();
+    assert!(seconds(&slower) > seconds(&faster) + 30.0, "{slower} {faster}");
+    let text = printed("breakeven --history --sensitivity");
+    assert!(text.starts_with("Data that is accessed again within 35.5 s") && text.contains("1987"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
 #[test]
@@ -402,6 +424,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         ("compare", "compare nvme cxl --ios 10 --bs 4k --iodepth 1 --json"),
         ("predict", "predict nvme --json"),
         ("endurance", "endurance dc-express --workload hammer --json"),
+        ("breakeven", "breakeven --json"),
         ("ecc", "ecc --trials 1 --inject 1 --json"),
         ("dma", "dma --size 64 --transfers 100 --json"),
         ("trace-info", &info),

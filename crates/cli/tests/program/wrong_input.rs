@@ -29,6 +29,21 @@ fn a_missing_file_is_named_once_with_the_reason() {
 }
 
 #[test]
+fn an_unknown_description_of_prices_and_a_share_above_one_are_refused() {
+    assert_eq!(
+        errors("breakeven slc"),
+        [
+            "command line: there is no description `slc`; allowed: a file, or slc-cpu, slc-gpu, pslc-cpu, tlc-cpu, slc-small-cpu, \
+          slc-large-cpu"
+        ]
+    );
+    assert_eq!(
+        errors("breakeven --utilisation 1.5"),
+        ["command line: utilisation = 1.5; allowed: a share above 0 and at most 1"]
+    );
+}
+
+#[test]
 fn a_memory_that_lasts_for_ever_or_an_unknown_workload_is_refused() {
     assert_eq!(
         errors("endurance nvme --media dram --workload hammer"),

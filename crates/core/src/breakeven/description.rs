@@ -1,0 +1,361 @@
+//! Description of prices, rates and hosts: a file of the user's, or a shipped one.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::problem::{Problem, Problems};
+
+/// Shipped descriptions, by name.
+const SHIPPED: [(&str, &str); 6] = [
+    ("slc-cpu", include_str!("slc-cpu.breakeven.toml")),
+    ("slc-gpu", include_str!("slc-gpu.breakeven.toml")),
+    ("pslc-cpu", include_str!("pslc-cpu.breakeven.toml")),
+    ("tlc-cpu", include_str!("tlc-cpu.breakeven.toml")),
+    ("slc-small-cpu", include_str!("slc-small-cpu.breakeven.toml")),
+    ("slc-large-cpu", include_str!("slc-large-cpu.breakeven.toml")),
+];
+
+/// Prices, rates and a host: everything that a break-even time depends on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// What is described, in a line.
+    #[serde(default)]
+    pub summary: String,
+    /// Share of the drive's rate that is used, above 0 and at most 1.
+    #[serde(default = "all")]
+    pub utilisation: f64,
+    /// Share of all reads that are no slower than the tail latency, above 0 and below 1.
+    #[serde(default = "ninety_nine")]
+    pub percentile: f64,
+    /// Cells and channels of the drive, from which its rate and cost follow.
+    pub cells: Option<Cells>,
+    /// A drive whose rate and price are known, instead of cells.
+    pub rated: Option<RatedDrive>,
+    /// Prices.
+    pub costs: Costs,
+    /// The host.
+    #[serde(default)]
+    pub host: Host,
+}
+
+/// Cells of a drive, and the way to them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cells {
+    /// Time of a read of the cells in nanoseconds.
+    pub sense_ns: f64,
+    /// Time of a program in nanoseconds.
+    pub program_ns: f64,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Planes of a die.
+    pub planes: u32,
+    /// Bytes of a die.
+    pub die_bytes: f64,
+    /// Channels of the drive.
+    pub channels: u32,
+    /// Dies at each channel.
+    pub dies_per_channel: u32,
+    /// Time of a command on the channel in nanoseconds.
+    pub command_ns: f64,
+    /// Bytes that a channel carries in a nanosecond.
+    pub channel_bytes_per_ns: f64,
+    /// Reads of the host for each of its writes.
+    pub reads_per_write: f64,
+    /// Programs of the cells for each write of the host.
+    pub write_amplification: f64,
+    /// Bytes of an entry of the mapping table.
+    #[serde(default = "entry_bytes")]
+    pub mapping_entry_bytes: u32,
+    /// Bytes that an entry maps.
+    #[serde(default = "unit_bytes")]
+    pub mapping_unit_bytes: u32,
+    /// Bytes that the memory of the mapping table delivers in a nanosecond.
+    #[serde(default = "mapping_rate")]
+    pub mapping_bytes_per_ns: f64,
+    /// Bytes that the link to the host carries in a nanosecond; without it, the link does not limit.
+    pub link_bytes_per_ns: Option<f64>,
+}
+
+/// A drive whose rate and price are known.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatedDrive {
+    /// Price of the drive.
+    pub cost: f64,
+    /// Operations a second by block size: pairs of bytes and rate, by rising size.
+    pub iops: Vec<(u32, f64)>,
+}
+
+/// Prices, all in one unit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// Unit of the prices, such as `USD`.
+    #[serde(default)]
+    pub unit: String,
+    /// Price of the drive's controller.
+    #[serde(default)]
+    pub controller: f64,
+    /// Price of a die of flash.
+    #[serde(default)]
+    pub flash_die: f64,
+    /// Price of a die of the drive's own memory.
+    #[serde(default)]
+    pub drive_memory_die: f64,
+    /// Bytes of a die of the drive's own memory.
+    #[serde(default = "gigabyte")]
+    pub drive_memory_die_bytes: f64,
+    /// Price of a die of the host's memory, or of any other amount that the next two keys describe.
+    pub memory_die: f64,
+    /// Bytes of a die of the host's memory.
+    pub memory_die_bytes: f64,
+    /// Bytes that a die of the host's memory delivers in a nanosecond.
+    pub memory_bytes_per_ns: f64,
+    /// Price of a processor core.
+    pub core: f64,
+    /// Operations a second that a core issues and completes.
+    pub core_iops: f64,
+}
+
+/// The host.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Number of drives that share the host's rate.
+    #[serde(default = "one")]
+    pub drives: u32,
+    /// Most operations a second of the host; without it, the host does not limit.
+    pub iops: Option<f64>,
+}
+
+impl Default for Host {
+    fn default() -> Host {
+        Host { drives: 1, iops: None }
+    }
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+fn ninety_nine() -> f64 {
+    0.99
+}
+
+fn entry_bytes() -> u32 {
+    8
+}
+
+fn unit_bytes() -> u32 {
+    512
+}
+
+fn mapping_rate() -> f64 {
+    40.0
+}
+
+fn gigabyte() -> f64 {
+    1e9
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A description with one input multiplied by a factor.
+type Grown = fn(&Description, f64) -> Description;
+
+/// Makes the functions of [`Description::inputs`] from paths of fields.
+macro_rules! inputs {
+    ($($name:literal => $($field:ident).+ ;)*) => {
+        [$(($name, (|description: &Description, factor: f64| {
+            let mut grown = description.clone();
+            grown.$($field).+ *= factor;
+            grown
+        }) as Grown)),*]
+    };
+}
+
+impl Description {
+    /// Names of the shipped descriptions.
+    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the shipped description of this name.
+    pub fn shipped(name: &str) -> Option<Description> {
+        let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
+        Some(Description::parse(name, text).unwrap_or_else(|problems| panic!("{problems}")))
+    }
+
+    /// Reads a description in TOML.
+    ///
+    /// # Errors
+    /// Text that is no such description, with its line, and prices and rates that contradict each other.
+    pub fn parse(file: &str, text: &str) -> Result<Description, Problems> {
+        let description: Description = toml::from_str(text).map_err(|error: toml::de::Error| {
+            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
+            Problem::new(
+                file,
+                line,
+                error.message(),
+                "a description of prices, rates and a host (phaselink docs break-even)",
+            )
+        })?;
+        description.check(file)?;
+        Ok(description)
+    }
+
+    /// Checks that the values do not contradict each other; `file` is where they come from.
+    ///
+    /// # Errors
+    /// All values that no drive, host or price can have.
+    pub fn check(&self, file: &str) -> Result<(), Problems> {
+        let mut problems = Problems::default();
+        let mut refuse = |found: String, allowed: &str| problems.0.push(Problem::new(file, None, found, allowed));
+        match (&self.cells, &self.rated) {
+            (None, None) => {
+                refuse("neither [cells] nor [rated]".into(), "one of them: cells and channels, or a rate and a price")
+            }
+            (Some(_), Some(_)) => refuse("both [cells] and [rated]".into(), "one of them: a rate follows from cells"),
+            (None, Some(rated)) => {
+                let rises = rated.iops.windows(2).all(|pair| pair[0].0 < pair[1].0);
+                let is_rate = |(bytes, iops): &(u32, f64)| *bytes > 0 && is_positive(*iops);
+                if rated.iops.is_empty() || !rises || !rated.iops.iter().all(is_rate) {
+                    refuse(
+                        "rated.iops".into(),
+                        "pairs of bytes and operations a second, by rising size, as in [[512, 2e6], [4096, 1.5e6]]",
+                    );
+                }
+                if !is_positive(rated.cost) {
+                    refuse(format!("rated.cost = {}", rated.cost), "a price above 0");
+                }
+            }
+            (Some(cells), None) => {
+                for (name, value) in cells.positive() {
+                    if !is_positive(value) {
+                        refuse(format!("cells.{name} = {value}"), "a number above 0");
+                    }
+                }
+                if !(cells.command_ns >= 0.0 && cells.command_ns.is_finite()) {
+                    refuse(format!("cells.command_ns = {}", cells.command_ns), "0 or more");
+                }
+                if !(cells.write_amplification >= 1.0) {
+                    refuse(format!("cells.write_amplification = {}", cells.write_amplification), "1 or more");
+                }
+                if !(cells.reads_per_write >= 0.0 && cells.reads_per_write.is_finite()) {
+                    refuse(format!("cells.reads_per_write = {}", cells.reads_per_write), "0 or more");
+                }
+                if !is_positive(self.costs.controller + self.costs.flash_die) {
+                    refuse("no price of a drive".into(), "costs.controller and costs.flash_die");
+                }
+            }
+        }
+        let Costs { memory_die, memory_die_bytes, memory_bytes_per_ns, core, core_iops, .. } = self.costs;
+        let costs = [
+            ("memory_die", memory_die),
+            ("memory_die_bytes", memory_die_bytes),
+            ("memory_bytes_per_ns", memory_bytes_per_ns),
+            ("core_iops", core_iops),
+        ];
+        for (name, value) in costs {
+            if !is_positive(value) {
+                refuse(format!("costs.{name} = {value}"), "a number above 0");
+            }
+        }
+        if !(core >= 0.0 && core.is_finite()) {
+            refuse(format!("costs.core = {core}"), "0 or more");
+        }
+        if !(self.utilisation > 0.0 && self.utilisation <= 1.0) {
+            refuse(format!("utilisation = {}", self.utilisation), "a share above 0 and at most 1");
+        }
+        if !(self.percentile > 0.0 && self.percentile < 1.0) {
+            refuse(format!("percentile = {}", self.percentile), "a share above 0 and below 1");
+        }
+        if self.host.drives == 0 || self.host.iops.is_some_and(|iops| !is_positive(iops)) {
+            refuse("host".into(), "drives of 1 or more, and iops above 0");
+        }
+        problems.or(())
+    }
+
+    /// Inputs that a break-even time depends on, each with what makes it grow.
+    pub(super) fn inputs(&self) -> Vec<(&'static str, Grown)> {
+        let prices = inputs! {
+            "costs.memory_die" => costs.memory_die;
+            "costs.memory_die_bytes" => costs.memory_die_bytes;
+            "costs.memory_bytes_per_ns" => costs.memory_bytes_per_ns;
+            "costs.core" => costs.core;
+            "costs.core_iops" => costs.core_iops;
+            "costs.controller" => costs.controller;
+            "costs.flash_die" => costs.flash_die;
+            "costs.drive_memory_die" => costs.drive_memory_die;
+        };
+        let rates: [(&'static str, Grown); 7] = [
+            ("cells.sense_ns", |it, by| it.with_cells(|cells| cells.sense_ns *= by)),
+            ("cells.program_ns", |it, by| it.with_cells(|cells| cells.program_ns *= by)),
+            ("cells.command_ns", |it, by| it.with_cells(|cells| cells.command_ns *= by)),
+            ("cells.channel_bytes_per_ns", |it, by| it.with_cells(|cells| cells.channel_bytes_per_ns *= by)),
+            ("cells.reads_per_write", |it, by| it.with_cells(|cells| cells.reads_per_write *= by)),
+            ("cells.write_amplification", |it, by| it.with_cells(|cells| cells.write_amplification *= by)),
+            ("rated.cost", |it, by| {
+                let mut grown = it.clone();
+                grown.rated = grown.rated.map(|rated| RatedDrive { cost: rated.cost * by, ..rated });
+                grown
+            }),
+        ];
+        prices.into_iter().chain(rates).collect()
+    }
+
+    fn with_cells(&self, change: impl FnOnce(&mut Cells)) -> Description {
+        let mut changed = self.clone();
+        if let Some(cells) = &mut changed.cells {
+            change(cells);
+        }
+        changed
+    }
+
+    /// The description as JSON: what every figure rests on.
+    pub fn document(&self) -> Value {
+        let Costs { unit, core, core_iops, memory_die, memory_die_bytes, memory_bytes_per_ns, .. } = &self.costs;
+        json!({
+            "summary": self.summary,
+            "utilisation": self.utilisation,
+            "percentile": self.percentile,
+            "unit": unit,
+            "drive_cost": super::form::drive_cost(self),
+            "core": core,
+            "core_iops": core_iops,
+            "memory_die": memory_die,
+            "memory_die_bytes": memory_die_bytes,
+            "memory_bytes_per_ns": memory_bytes_per_ns,
+            "drives": self.host.drives,
+            "host_iops": self.host.iops,
+        })
+    }
+}
+
+impl Cells {
+    /// Values that have to be above zero.
+    fn positive(&self) -> [(&'static str, f64); 12] {
+        [
+            ("sense_ns", self.sense_ns),
+            ("program_ns", self.program_ns),
+            ("page_bytes", self.page_bytes.into()),
+            ("planes", self.planes.into()),
+            ("die_bytes", self.die_bytes),
+            ("channels", self.channels.into()),
+            ("dies_per_channel", self.dies_per_channel.into()),
+            ("channel_bytes_per_ns", self.channel_bytes_per_ns),
+            ("mapping_entry_bytes", self.mapping_entry_bytes.into()),
+            ("mapping_unit_bytes", self.mapping_unit_bytes.into()),
+            ("mapping_bytes_per_ns", self.mapping_bytes_per_ns),
+            ("link_bytes_per_ns", self.link_bytes_per_ns.unwrap_or(1.0)),
+        ]
+    }
+}
+
+fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}

@@ -1,0 +1,116 @@
+//! Rates and latencies of a drive from its cells and channels, in closed form.
+//!
+//! `G` reads come with each write of the host, and each write becomes `F` programs and `F - 1` more reads. So of all operations on
+//! the cells, `(G + F - 1) / (G + 2F - 1)` are reads and `F / (G + 2F - 1)` programs. The form averages the rates of a channel that
+//! both share, which overstates them by some per cent: a shared bus gives the harmonic mean.
+
+use super::description::{Cells, Description, RatedDrive};
+
+/// Resource that limits the rate of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateLimit {
+    /// The dies.
+    Dies,
+    /// The channels between dies and controller.
+    Channels,
+    /// The memory that holds the mapping table.
+    Mapping,
+    /// The link to the host.
+    Link,
+    /// The rate is given, and not what limits it.
+    Given,
+}
+
+impl RateLimit {
+    /// Returns the name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            RateLimit::Dies => "dies",
+            RateLimit::Channels => "channels",
+            RateLimit::Mapping => "mapping table",
+            RateLimit::Link => "link",
+            RateLimit::Given => "given",
+        }
+    }
+}
+
+/// Most operations a second of a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceRate {
+    /// Reads and writes of the host, a second.
+    pub iops: f64,
+    /// Resource that limits them.
+    pub limit: RateLimit,
+}
+
+/// Returns the most operations a second of a drive, of blocks of `block_bytes`.
+pub fn device_rate(description: &Description, block_bytes: u32) -> DeviceRate {
+    match (&description.cells, &description.rated) {
+        (Some(cells), _) => of_cells(cells, block_bytes),
+        (None, Some(RatedDrive { iops, .. })) => DeviceRate { iops: rated(iops, block_bytes), limit: RateLimit::Given },
+        (None, None) => unreachable!("a description has cells or a rated drive"),
+    }
+}
+
+/// Rate of a size between those that are given: in proportion to the logarithms; beyond them that of the nearest by its bytes a
+/// second for larger blocks, and the same for smaller ones.
+fn rated(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
+    let block = f64::from(block_bytes);
+    let next = iops.iter().position(|(bytes, _)| *bytes >= block_bytes);
+    match next {
+        Some(0) => iops[0].1,
+        Some(place) => {
+            let ((low, slow), (high, fast)) = (iops[place - 1], iops[place]);
+            let share = libm::log(block / f64::from(low)) / libm::log(f64::from(high) / f64::from(low));
+            libm::exp(libm::log(slow) + share * libm::log(fast / slow))
+        }
+        None => iops.last().map_or(f64::NAN, |(bytes, iops)| iops * f64::from(*bytes) / block),
+    }
+}
+
+fn of_cells(cells: &Cells, block_bytes: u32) -> DeviceRate {
+    let (block, page) = (f64::from(block_bytes), f64::from(cells.page_bytes));
+    let (g, f) = (cells.reads_per_write, cells.write_amplification);
+    let operations = g + 2.0 * f - 1.0;
+    let (reads, programs) = ((g + f - 1.0) / operations, f / operations);
+    let per_s = |ns: f64| 1e9 / ns;
+    let planes = f64::from(cells.planes);
+    let die = reads * planes * per_s(cells.sense_ns) + programs * planes * page * per_s(cells.program_ns * block);
+    let transfer_ns = block / cells.channel_bytes_per_ns;
+    let channel =
+        reads * per_s(cells.command_ns + transfer_ns) + programs * per_s(block / page * cells.command_ns + transfer_ns);
+    let dies = f64::from(cells.dies_per_channel) * die;
+    let host_share = (g + 1.0) / operations;
+    let internal = host_share * f64::from(cells.channels) * dies.min(channel);
+    let mapping = cells.mapping_bytes_per_ns * 1e9 / f64::from(cells.mapping_entry_bytes);
+    let link = cells.link_bytes_per_ns.map_or(f64::INFINITY, |bytes_per_ns| bytes_per_ns * 1e9 / block);
+    let inside = if dies < channel { RateLimit::Dies } else { RateLimit::Channels };
+    let limits = [(internal, inside), (mapping, RateLimit::Mapping), (link, RateLimit::Link)];
+    let (iops, limit) = limits.into_iter().min_by(|one, other| one.0.total_cmp(&other.0)).expect("three limits");
+    DeviceRate { iops, limit }
+}
+
+/// Returns the latency that all but the slowest reads do not exceed at this share of the drive's rate: each channel as a queue
+/// with random arrivals and constant service (M/D/1, its tail as if exponential), and one read of the cells. Transfer and command
+/// of the read itself are left out, as its source does.
+pub fn tail_ns(description: &Description, device: &DeviceRate, utilisation: f64) -> Option<f64> {
+    let cells = description.cells.as_ref()?;
+    let service_ns = f64::from(cells.channels) / device.iops * 1e9;
+    let waiting = utilisation / (2.0 * (1.0 - utilisation));
+    let late = libm::log(1.0 / (1.0 - description.percentile));
+    Some(service_ns * waiting * late + cells.sense_ns)
+}
+
+/// Returns the cost of a drive: its controller, its dies, and the memory that holds its mapping table.
+pub fn drive_cost(description: &Description) -> f64 {
+    let costs = &description.costs;
+    match (&description.cells, &description.rated) {
+        (Some(cells), _) => {
+            let dies = f64::from(cells.channels) * f64::from(cells.dies_per_channel);
+            let entries = dies * cells.die_bytes / f64::from(cells.mapping_unit_bytes);
+            let memory_dies = entries * f64::from(cells.mapping_entry_bytes) / costs.drive_memory_die_bytes;
+            costs.controller + dies * costs.flash_die + memory_dies * costs.drive_memory_die
+        }
+        (None, rated) => rated.as_ref().map_or(f64::NAN, |rated| rated.cost),
+    }
+}

@@ -1,0 +1,61 @@
+//! The rule's history, as far as its inputs are published: one price of a drive, its rate, and the price of memory.
+
+/// A published form of the rule, with its inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HistoricRule {
+    /// Year of the publication.
+    pub year: u32,
+    /// What stands behind the memory.
+    pub device: &'static str,
+    /// Bytes of a page or record.
+    pub page_bytes: f64,
+    /// Price of one access a second, in dollars.
+    pub dollars_per_access: f64,
+    /// Price of a million bytes (1987, 1 KB for $5), or of a MiB of memory, in dollars.
+    pub dollars_per_mib: f64,
+    /// Where the inputs are printed.
+    pub source: &'static str,
+}
+
+impl HistoricRule {
+    /// Interval between accesses, in seconds, at which memory and device cost the same.
+    pub fn seconds(&self) -> f64 {
+        self.dollars_per_access / (self.page_bytes / f64::from(1 << 20) * self.dollars_per_mib)
+    }
+}
+
+/// All forms, oldest first.
+pub const HISTORY: [HistoricRule; 4] = [
+    HistoricRule {
+        year: 1987,
+        device: "disk",
+        page_bytes: 1024.0,
+        dollars_per_access: 2000.0,
+        dollars_per_mib: 5.0 * 1024.0,
+        source: "Gray and Putzolu, SIGMOD 1987: $2,000 an access a second, $5 a KB",
+    },
+    HistoricRule {
+        year: 1997,
+        device: "disk",
+        page_bytes: 8192.0,
+        dollars_per_access: 2000.0 / 64.0,
+        dollars_per_mib: 15.0,
+        source: "Gray and Graefe, SIGMOD Record 1997: $2,000 for 64 accesses a second, $15 a MB",
+    },
+    HistoricRule {
+        year: 2007,
+        device: "disk",
+        page_bytes: 4096.0,
+        dollars_per_access: 80.0 / 83.0,
+        dollars_per_mib: 0.047,
+        source: "Graefe, DaMoN 2007: $80 for 83 accesses a second, $47 a GB",
+    },
+    HistoricRule {
+        year: 2007,
+        device: "flash",
+        page_bytes: 4096.0,
+        dollars_per_access: 999.0 / 6200.0,
+        dollars_per_mib: 0.047,
+        source: "Graefe, DaMoN 2007: $999 for 6,200 accesses a second, $47 a GB",
+    },
+];

@@ -1,0 +1,80 @@
+//! The five-minute rule, from first principles: after how long without an access a block belongs on the drive rather than in
+//! memory.
+//!
+//! A block in memory costs its share of a memory die. A block on the drive costs, for each access, a share of a processor core, of
+//! the memory's bandwidth, and of the drive. The interval between accesses at which both cost the same is the break-even time
+//! (Gray and Putzolu, SIGMOD 1987). The rate of a drive follows from its cells and channels ([`form`]), after Zhang et al.,
+//! "Five-Minute Rule 40 Years Later", arXiv 2511.03944; or it is given.
+
+mod description;
+pub mod form;
+mod history;
+
+pub use description::{Cells, Costs, Description, Host, RatedDrive};
+pub use form::{DeviceRate, RateLimit};
+pub use history::{HISTORY, HistoricRule};
+
+/// Break-even time of one block size, with what it consists of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BreakEven {
+    /// Bytes of the block.
+    pub block_bytes: u32,
+    /// Most operations a second of the drive, and what limits them.
+    pub device: DeviceRate,
+    /// Operations a second of each drive that are used.
+    pub used_iops: f64,
+    /// Latency at that load which the share [`Description::percentile`] of all reads do not exceed, if the drive's cells are
+    /// described.
+    pub tail_ns: Option<f64>,
+    /// Seconds that come from processor cores, from the bandwidth of memory, and from the drive.
+    pub parts_s: [f64; 3],
+}
+
+impl BreakEven {
+    /// Interval between accesses, in seconds, at which memory and drive cost the same.
+    pub fn seconds(&self) -> f64 {
+        self.parts_s.iter().sum()
+    }
+}
+
+/// Names of the parts of a break-even time.
+pub const PARTS: [&str; 3] = ["cores", "memory bandwidth", "drive"];
+
+/// Returns the break-even time of blocks of `block_bytes`.
+pub fn break_even(description: &Description, block_bytes: u32) -> BreakEven {
+    let Description { costs, host, .. } = description;
+    let device = form::device_rate(description, block_bytes);
+    let of_host = host.iops.map_or(f64::INFINITY, |iops| iops / f64::from(host.drives));
+    let used_iops = (description.utilisation * device.iops).min(of_host);
+    let block = f64::from(block_bytes);
+    let each_s = [
+        costs.core / costs.core_iops,
+        block * costs.memory_die / (costs.memory_bytes_per_ns * 1e9),
+        form::drive_cost(description) / used_iops,
+    ];
+    // What a block costs in memory for a second, in units of the same price.
+    let held = block * costs.memory_die / costs.memory_die_bytes;
+    BreakEven {
+        block_bytes,
+        device,
+        used_iops,
+        tail_ns: form::tail_ns(description, &device, used_iops / device.iops),
+        parts_s: each_s.map(|cost| cost / held),
+    }
+}
+
+/// Change of the break-even time, as a share, for each input that grows by `by` (0.1 for a tenth), largest first.
+pub fn sensitivity(description: &Description, block_bytes: u32, by: f64) -> Vec<(&'static str, f64)> {
+    let base_s = break_even(description, block_bytes).seconds();
+    let mut changes: Vec<(&'static str, f64)> = description
+        .inputs()
+        .into_iter()
+        .map(|(name, grown)| (name, break_even(&grown(description, 1.0 + by), block_bytes).seconds() / base_s - 1.0))
+        .filter(|(_, change)| *change != 0.0)
+        .collect();
+    changes.sort_by(|one, other| other.1.abs().total_cmp(&one.1.abs()));
+    changes
+}
+
+#[cfg(test)]
+mod tests;

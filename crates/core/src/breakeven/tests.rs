@@ -1,0 +1,101 @@
+use super::*;
+
+fn shipped(name: &str) -> Description {
+    Description::shipped(name).unwrap()
+}
+
+/// Table II of the paper: peaks in M operations a second at 512 B and 4 KiB, to the digits that are printed.
+#[test]
+fn peaks_of_drives_are_those_of_the_paper() {
+    for (name, small, large) in [("slc-cpu", 57.4, 11.1), ("slc-small-cpu", 39.4, 8.5), ("slc-large-cpu", 79.3, 13.8)] {
+        for (bytes, printed) in [(512, small), (4096, large)] {
+            let found = break_even(&shipped(name), bytes).device.iops / 1e6;
+            assert!((found / printed - 1.0).abs() < 0.005, "{name}, {bytes} bytes: {found} of {printed}");
+        }
+    }
+}
+
+/// Table IV: the form leaves out command and transfer of the read itself, by which it is below what is printed.
+#[test]
+fn tails_are_those_of_the_paper_less_the_time_of_a_read_on_its_channel() {
+    let printed_us = [(512, [7.0, 9.0, 13.0, 85.0]), (4096, [16.0, 23.0, 44.0, 418.0])];
+    for (bytes, tails_us) in printed_us {
+        for (utilisation, printed) in [0.7, 0.8, 0.9, 0.99].into_iter().zip(tails_us) {
+            let found = break_even(&Description { utilisation, ..shipped("slc-cpu") }, bytes).tail_ns.unwrap() / 1e3;
+            let own_us = 0.15 + f64::from(bytes) / 3600.0;
+            assert!((printed - 1.0 - own_us..printed + 0.5).contains(&found), "{bytes} at {utilisation}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_block_is_kept_for_longer_the_smaller_it_is_and_the_dearer_its_accesses() {
+    let [small, large] = [512, 4096].map(|bytes| break_even(&shipped("slc-cpu"), bytes).seconds());
+    assert!((33.0..37.0).contains(&small) && (10.0..11.5).contains(&large), "{small} {large}");
+    let gpu = break_even(&shipped("slc-gpu"), 512).seconds();
+    assert!((4.5..5.5).contains(&gpu), "{gpu}");
+    let limited = Description { host: Host { drives: 4, iops: Some(40e6) }, ..shipped("slc-cpu") };
+    let found = break_even(&limited, 512);
+    assert_eq!(found.used_iops, 10e6);
+    assert!((80.0..90.0).contains(&found.seconds()), "{found:?}");
+}
+
+#[test]
+fn the_sum_of_the_parts_is_what_both_places_cost_alike() {
+    let description = shipped("tlc-cpu");
+    let found = break_even(&description, 16_384);
+    let costs = &description.costs;
+    let held = found.seconds() * 16_384.0 * costs.memory_die / costs.memory_die_bytes;
+    let accessed = costs.core / costs.core_iops
+        + 16_384.0 * costs.memory_die / (costs.memory_bytes_per_ns * 1e9)
+        + form::drive_cost(&description) / found.used_iops;
+    assert!((held / accessed - 1.0).abs() < 1e-12, "{held} {accessed}");
+}
+
+#[test]
+fn a_rated_drive_has_the_rates_that_are_given_and_others_between_them() {
+    let text = "[rated]\ncost = 400\niops = [[512, 2e6], [4096, 1e6]]\n[costs]\nmemory_die = 30\nmemory_die_bytes = 8e9\n\
+                memory_bytes_per_ns = 5\ncore = 50\ncore_iops = 1e6\n";
+    let description = Description::parse("own", text).unwrap();
+    let rate = |bytes| break_even(&description, bytes).device.iops;
+    assert_eq!([rate(256), rate(512), rate(4096), rate(8192)], [2e6, 2e6, 1e6, 5e5]);
+    assert!(rate(1024) < 2e6 && rate(1024) > 1e6);
+    assert_eq!(break_even(&description, 512).tail_ns, None);
+}
+
+#[test]
+fn more_of_an_input_changes_the_time_by_its_share() {
+    let changes = sensitivity(&shipped("slc-cpu"), 512, 0.1);
+    let of = |name: &str| changes.iter().find(|(input, _)| *input == name).map(|(_, change)| *change);
+    // Without its core's part, the rest is the drive's and the memory's bandwidth.
+    let found = break_even(&shipped("slc-cpu"), 512);
+    assert!((of("costs.core").unwrap() / (0.1 * found.parts_s[0] / found.seconds()) - 1.0).abs() < 1e-9);
+    assert!(of("costs.memory_die_bytes").unwrap() > 0.09);
+    assert_eq!(of("rated.cost"), None);
+    assert!(changes.windows(2).all(|pair| pair[0].1.abs() >= pair[1].1.abs()), "{changes:?}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_with_what_is_allowed() {
+    let refused = |text: &str| Description::parse("own.toml", text).unwrap_err().to_string();
+    let costs = "[costs]\nmemory_die = 1\nmemory_die_bytes = 1e9\nmemory_bytes_per_ns = 1\ncore = 1\ncore_iops = 1e6\n";
+    assert!(refused(costs).contains("neither [cells] nor [rated]"));
+    assert!(refused(&format!("{costs}[rated]\ncost = -1\niops = [[512, 1e6]]\n")).contains("a price above 0"));
+    assert!(
+        refused(&format!("{costs}[rated]\ncost = 1\niops = [[4096, 1e6], [512, 1e6]]\n")).contains("by rising size")
+    );
+    assert!(
+        refused("utilisation = 2\nwhat = 1\n").starts_with("own.toml:2: "),
+        "{}",
+        refused("utilisation = 2\nwhat = 1\n")
+    );
+    assert!(
+        refused(&format!("utilisation = 2\n{costs}[rated]\ncost = 1\niops = [[512, 1e6]]\n")).contains("at most 1")
+    );
+}
+
+#[test]
+fn the_history_gives_the_times_that_were_printed() {
+    let seconds = HISTORY.map(|rule| rule.seconds().round());
+    assert_eq!(seconds, [400.0, 267.0, 5250.0, 878.0]);
+}
