@@ -77,7 +77,7 @@ explorer-quick:
 
 screenshots:
 	cargo build --release -p phaselink
-	docs/screenshots.sh $${CARGO_TARGET_DIR:-target}/release/phaselink
+	crates/cli/docs/screenshots.sh $${CARGO_TARGET_DIR:-target}/release/phaselink
 
 # Licences and sources are checked by a test, without a network; the database of advisories has to be fetched.
 advisories:
@@ -156,7 +156,7 @@ reproduce:
 
 # After a change of models, presets or plans; look at the difference.
 depends:
-	cargo run --release -- reproduce --depends=reproductions > /dev/null || test $$? -eq 1
+	cargo run --release -- reproduce --depends=crates/core/reproductions > /dev/null || test $$? -eq 1
 
 # Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
 depends-check:
@@ -172,7 +172,7 @@ ecc:
 	cargo run --release -- ecc --inject 4000000 --trials 100000
 
 book:
-	docs/book.sh
+	crates/cli/docs/book.sh
 
 # `unit` runs all but the blocks that take long.
 docs-test:

@@ -1,4 +1,4 @@
-//! Lists the drives, the devices and the papers that come with the program: a file in `drives/` is a drive, one in
+//! Lists the drives, the devices and the papers that come with the library: a file in `drives/` is a drive, one in
 //! `devices/` a device without an interface, a folder in `reproductions/` a paper.
 
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let root = &Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
+    let root = &PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let papers = list(&root.join("reproductions"), |path| path.join("plan.toml").exists());
     let mut text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
     text.push_str("pub(crate) const PAPERS: &[(&str, &str, &str, &str)] = &[\n");

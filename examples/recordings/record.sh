@@ -31,7 +31,7 @@ prepare-sqlite) python3 "$here/../crash/sqlite.py" make "$folder" FULL ;;
 run-sqlite) python3 "$here/../crash/sqlite.py" run "$folder" FULL > "$work/printed" ;;
 prepare-git) git init -q "$folder/tree" ;;
 run-git)
-    cp -r "$here/../../docs" "$folder/tree"
+    cp -r "$here/../../crates/cli/docs" "$folder/tree"
     git -C "$folder/tree" -c core.fsync=all -c gc.auto=0 add .
     git -C "$folder/tree" -c core.fsync=all -c gc.auto=0 -c user.name=a -c user.email=a@example.org commit -qm docs
     ;;

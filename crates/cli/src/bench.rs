@@ -39,11 +39,11 @@ pub(crate) struct Arguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let target = front::parse_target(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
-    let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
+    let workload = arguments.workload.clone().with_files(arguments.jobs.clone()).resolve(&limits)?;
     bench::check(&*target, &limits, &workload.jobs)?;
     let file = arguments.json.iter().flatten().next().map(|path| output::Target::create("--json", path)).transpose()?;
     let stopped = interrupt::flag();
@@ -53,7 +53,7 @@ pub(crate) fn command(arguments: Arguments) -> Result<Ending, Failure> {
     if let Some(file) = file {
         file.write(&output::json_text(&document))?;
     }
-    match arguments.json {
+    match &arguments.json {
         Some(None) => output::print_json(&document)?,
         _ => output::print(&format!("{}{}", workload.summary, text(&outcome)))?,
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::process::ExitCode;
 
 use phaselink_core::problem::{Problem, Problems};
 
@@ -52,19 +51,19 @@ impl From<io::Error> for Failure {
 /// Prints failures to standard error, one problem a line, and returns the exit code of the process.
 ///
 /// A reader that has closed the pipe has seen what it wanted: that is no failure.
-pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
+pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> u8 {
     match ending {
-        Ok(Ending::Fine) => ExitCode::SUCCESS,
-        Ok(Ending::Off) => ExitCode::from(1),
-        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Ok(Ending::Fine) => 0,
+        Ok(Ending::Off) => 1,
+        Ok(Ending::Interrupted) => INTERRUPTED,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(Failure::Output(error)) => {
             output::errors([format!("the result cannot be written: {error}")]);
-            ExitCode::from(2)
+            2
         }
         Err(Failure::Wrong(problems)) => {
             output::errors(distinct(&problems));
-            ExitCode::from(2)
+            2
         }
     }
 }

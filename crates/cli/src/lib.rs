@@ -4,27 +4,36 @@
 //! The program is a library with one function because cargo begins to compile a library as soon as it knows the
 //! signatures of what that depends on, and a program only when all of that is there.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+// Parts of the program that only the commands of Linux use.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+#[cfg(target_os = "linux")]
 mod bench;
 mod breakeven;
 mod check;
+#[cfg(target_os = "linux")]
 mod child;
 mod compare;
 mod completions;
+#[cfg(target_os = "linux")]
 mod crash;
 mod describe;
 mod dma;
 mod docs;
 mod drive_flags;
 mod ecc;
+#[cfg(any(test, not(target_os = "linux")))]
+mod elsewhere;
 mod ending;
 mod endurance;
 mod explore;
+#[cfg(target_os = "linux")]
 mod fault;
 mod fit;
 mod input;
 mod interrupt;
 mod intervals;
+#[cfg(target_os = "linux")]
 mod mount;
 mod notes;
 mod output;
@@ -33,6 +42,7 @@ mod predict;
 mod progress;
 mod reproduce;
 mod run;
+#[cfg(target_os = "linux")]
 mod serve;
 mod sweep;
 mod torture;
@@ -40,10 +50,19 @@ mod trace;
 mod trace_info;
 mod traces;
 
+/// The page on front-ends, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/adding-a-front-end.md")]
+pub struct AddingAFrontEnd;
+
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(not(target_os = "linux"))]
+use elsewhere::{bench, crash, fault, serve};
+use ending::{Ending, Failure};
 
 const EXAMPLES: &str = include_str!("../help/main.txt");
 
@@ -84,12 +103,33 @@ enum Command {
     Completions(completions::Arguments),
 }
 
-/// Runs the command of the command line, and returns the exit code of the process.
+/// Runs the command of this process's command line, and returns the exit code.
 pub fn main() -> ExitCode {
-    let matches = command().get_matches_from(with_files(std::env::args_os()));
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    ExitCode::from(run(std::env::args_os()))
+}
+
+/// Runs a command, and returns the exit code of its process: 0 fine, 1 the result is off, 2 wrong input, 130 interrupted.
+///
+/// `arguments` are words of a command line, of which the first is the name of the program. The command prints to standard output,
+/// which is flushed at the end, and to standard error. Ctrl-C may end the process.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let matches = command().try_get_matches_from(with_files(arguments.into_iter()));
+    let code = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => ending::exit_code(traces::checked(ended(arguments))),
+        Err(error) => {
+            // Where nobody reads the help any more, nobody needs to be told.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).unwrap_or(2)
+        }
+    };
+    // A reader that has gone has seen what it wanted.
+    let _ = std::io::stdout().flush();
+    code
+}
+
+fn ended(arguments: Arguments) -> Result<Ending, Failure> {
     notes::quiet(arguments.quiet);
-    let ending = match arguments.command {
+    match arguments.command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
         Command::Predict(arguments) => predict::command(&arguments),
@@ -106,13 +146,12 @@ pub fn main() -> ExitCode {
         Command::Torture(arguments) => torture::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
         Command::Fault(arguments) => fault::command(&arguments),
-        Command::Bench(arguments) => bench::command(*arguments),
+        Command::Bench(arguments) => bench::command(&arguments),
         Command::Crash(arguments) => crash::command(&arguments),
         Command::Explore(arguments) => explore::command(&arguments),
         Command::Docs(arguments) => docs::command(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
-    };
-    ending::exit_code(traces::checked(ending))
+    }
 }
 
 /// Returns the command line's grammar. A negative number is a value, so that its flag says what is allowed.

@@ -9,7 +9,7 @@ use common::{ROOT, phaselink, printed};
 
 #[test]
 fn the_code_on_the_page_stands_in_the_folder() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/adding-a-protocol.md")).unwrap();
+    let page = fs::read_to_string(Path::new(ROOT).join("crates/cli/docs/adding-a-protocol.md")).unwrap();
     let sources = sources();
     let blocks: Vec<&str> =
         page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap().trim_end()).collect();

@@ -20,6 +20,9 @@
 //!
 //! The crate [`phaselink_ring`] defines the protocol of the two sides: commands, tags, layout, and the order of memory
 //! accesses on which everything depends.
+//!
+//! The crate is empty on systems other than Linux, which have no memory files that can be sealed.
+#![cfg(target_os = "linux")]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod connection;
@@ -95,3 +98,8 @@ impl Client {
         self.queues.pop_front()
     }
 }
+
+/// The front page of the crate, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

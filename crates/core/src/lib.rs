@@ -62,3 +62,8 @@ pub mod uncertainty;
 
 #[cfg(test)]
 mod tests;
+
+/// The front page of the crate, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

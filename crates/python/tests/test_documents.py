@@ -33,7 +33,7 @@ def has(words):
 
 def pages():
     """Pages with blocks of Python that no command of the page runs."""
-    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    every = [ROOT / "README.md", *sorted((ROOT / "crates/cli/docs").glob("*.md"))]
     blocks = {page: [block for block in BLOCK.findall(page.read_text()) if "file=" not in block[1]] for page in every}
     return [(page, found) for page, found in blocks.items() if any(kind == "python" for kind, _, _ in found)]
 

@@ -73,8 +73,8 @@ fn reproductions() -> Vec<Vec<u8>> {
     macro_rules! paper {
         ($name:literal) => {
             [
-                include_str!(concat!("../../../reproductions/", $name, "/plan.toml")),
-                include_str!(concat!("../../../reproductions/", $name, "/expected.csv")),
+                include_str!(concat!("../../../crates/core/reproductions/", $name, "/plan.toml")),
+                include_str!(concat!("../../../crates/core/reproductions/", $name, "/expected.csv")),
             ]
         };
     }

@@ -1,25 +1,27 @@
 //! Protects files against being overwritten: files that a command reads, stores in or listens at are claimed here, and
 //! no output is written there.
 //!
-//! A file is identified by its device and inode and by its place in its folder, so that no other path, symbolic link or
+//! A file is identified by its device and inode (where the system has them) and by its place in its folder, so that no other path, symbolic link or
 //! hard link to it deceives. Files that no command has named are recognised by their content: a store, or the finished
 //! runs of a sweep, is never overwritten, nor is a file that a running program has locked.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use phaselink_core::problem::Problem;
 use phaselink_core::sweep::state;
-use phaselink_serve::device::store;
+
+use super::system::{self, FileId};
 
 /// Paths that are allowed, for error messages about a refused output.
 const ALLOWED: &str = "a path of its own: a new file, an earlier result or a pipe";
 /// Description of a sweep's state file, for error messages.
 const RUNS: &str = "the finished runs of a sweep";
+/// First bytes of a store, which `phaselink serve` makes.
+const STORE_MAGIC: [u8; 8] = *b"phaselnk";
 /// Number of bytes from which the kind of a file is recognised.
 const BEGINNING_BYTES: u64 = 4096;
 /// Largest number of symbolic links followed to a file that does not exist yet: as many as Linux follows
@@ -52,12 +54,9 @@ struct Claim {
 /// file that is still to be made has too. Terminals and `/dev/null` have none: everyone may write there.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Identity {
-    file: Option<Inode>,
-    place: Option<(Inode, OsString)>,
+    file: Option<FileId>,
+    place: Option<(FileId, OsString)>,
 }
-
-/// Device and inode.
-type Inode = (u64, u64);
 
 /// Claims of this process, kept globally so that no command can forget to pass on what it has read.
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
@@ -102,10 +101,8 @@ pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), 
     };
     let precious = match kind {
         kind if kind.is_dir() => Some("a directory"),
-        kind if kind.is_socket() => Some("a socket"),
-        kind if kind.is_block_device() => Some("a disk"),
         kind if kind.is_file() => in_file(role, path).map_err(|error| unwritable(path, &error))?,
-        _ => None,
+        kind => system::precious(kind),
     };
     match precious {
         Some(RUNS) if role == Role::Runs => Ok(()),
@@ -150,7 +147,7 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     let mut first = Vec::new();
     (&file).take(BEGINNING_BYTES).read_to_end(&mut first)?;
-    if first.starts_with(&store::MAGIC) {
+    if first.starts_with(&STORE_MAGIC) {
         return Ok(Some("a store"));
     }
     if first.starts_with(state::HEADER.as_bytes()) {
@@ -208,12 +205,12 @@ impl Claim {
 impl Identity {
     fn of(path: &Path) -> Identity {
         let metadata = fs::metadata(path).ok();
-        if metadata.as_ref().is_some_and(|metadata| metadata.file_type().is_char_device()) {
+        if metadata.as_ref().is_some_and(|metadata| system::is_shared(metadata.file_type())) {
             return Identity::default();
         }
         let destination = destination(path);
-        let place = inode(folder(&destination)).zip(destination.file_name());
-        Identity { file: inode(path), place: place.map(|(folder, name)| (folder, name.into())) }
+        let place = system::file_id(folder(&destination)).zip(destination.file_name());
+        Identity { file: system::file_id(path), place: place.map(|(folder, name)| (folder, name.into())) }
     }
 
     fn is(&self, other: &Identity) -> bool {
@@ -221,6 +218,10 @@ impl Identity {
     }
 }
 
-fn inode(path: &Path) -> Option<Inode> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn stores_are_known_by_the_bytes_that_the_server_writes() {
+        assert_eq!(super::STORE_MAGIC, phaselink_serve::device::store::MAGIC);
+    }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 mod report;
 mod stamp;
+mod system;
 mod target;
 pub(crate) mod width;
 

@@ -2,26 +2,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use phaselink_core::problem::{Problem, Problems};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::claims::{self, Role, unwritable};
-use crate::{interrupt, notes};
+use super::system;
 
 /// Largest number of partial files left beside a file by programs that were killed; more are a mistake.
 const PARTIAL_FILES_MAX: usize = 100;
-
-/// Time within which the reader of a pipe usually opens it, and the pause between two looks.
-const READER_EXPECTED: Duration = Duration::from_secs(1);
-const READER_PAUSE: Duration = Duration::from_millis(10);
 
 /// File that a command is going to write. It is found to be writable before the command does its work, and left alone
 /// until then: a command that fails leaves the old file.
@@ -140,63 +129,26 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
 /// Returns the way of writing `path`, tried as far as that changes nothing.
 fn write_method(flag: &'static str, path: &Path) -> Result<WriteMethod, Problem> {
     let failed = |error: io::Error| unwritable(path, &error);
-    if let Some(stream) = own_stream(path) {
+    if let Some(stream) = system::own_stream(path) {
         return Ok(WriteMethod::Direct(stream));
     }
     claims::check_contents(Role::Output(flag), flag, path)?;
     let exists = match fs::metadata(path) {
-        Ok(metadata) if metadata.file_type().is_fifo() => {
-            return open_pipe(path).map(WriteMethod::Direct).map_err(failed);
-        }
         Ok(metadata) if !metadata.is_file() => {
-            return OpenOptions::new().write(true).open(path).map(WriteMethod::Direct).map_err(failed);
+            return system::open_special(metadata.file_type(), path).map(WriteMethod::Direct).map_err(failed);
         }
         found => found.is_ok(),
     };
     if exists {
         // A file that is read-only is not replaced either.
         OpenOptions::new().write(true).open(path).map_err(failed)?;
-    } else if path.as_os_str().as_bytes().ends_with(b"/") {
+    } else if system::names_a_directory(path) {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
     let destination = claims::destination(path);
     let (_, partial) = create_partial(&destination).map_err(failed)?;
     fs::remove_file(partial).map_err(failed)?;
     Ok(WriteMethod::Beside(destination))
-}
-
-/// Opens a named pipe to write to it, as soon as a reader has opened it. An open that blocks would be resumed after a signal,
-/// so that neither Ctrl-C nor SIGTERM could end the command.
-fn open_pipe(path: &Path) -> io::Result<File> {
-    let started = Instant::now();
-    let mut is_told = false;
-    loop {
-        let opened = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
-        match opened {
-            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {}
-            Err(error) => return Err(error),
-            Ok(file) => {
-                let flags = rustix::fs::fcntl_getfl(&file)?;
-                rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
-                return Ok(file);
-            }
-        }
-        interrupt::exit_if_asked();
-        if !is_told && started.elapsed() > READER_EXPECTED {
-            notes::tell(&format!("note: {} is a pipe without a reader: waiting for one", path.display()));
-            is_told = true;
-        }
-        thread::sleep(READER_PAUSE);
-    }
-}
-
-/// Returns standard output or standard error, if `path` leads there: if it were written by another name, a file behind
-/// it would be replaced, and other output would be lost.
-fn own_stream(path: &Path) -> Option<File> {
-    let named = fs::metadata(path).ok()?;
-    let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
-    let mut files = streams.into_iter().flatten().map(File::from);
-    files.find(|file| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino())))
 }
 
 /// Creates a temporary file beside `destination`: `NAME.partial`, or `NAME.2.partial` and so on where a program that
@@ -219,7 +171,6 @@ fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
 /// Gives the new file the owner and the permissions of the file that it replaces.
 fn keep_permissions(replaced: &Path, file: &File) -> io::Result<()> {
     let Ok(metadata) = fs::metadata(replaced) else { return Ok(()) };
-    // Only the superuser may give files away, and only for the superuser does it make a difference.
-    let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));
+    system::keep_owner(&metadata, file);
     file.set_permissions(metadata.permissions())
 }

@@ -1,6 +1,6 @@
 //! Width of the terminal, which texts and tables for people follow.
 
-use std::io::{self, IsTerminal};
+use super::system;
 
 /// Longest line of prose, and of texts whose width nothing says.
 const PROSE: usize = 100;
@@ -11,12 +11,7 @@ const LEAST: usize = 40;
 /// `None` if nothing says how wide the output may be.
 pub(crate) fn columns() -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns > 0);
-    let own = || {
-        let stdout = io::stdout();
-        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok())??;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
-    };
-    given.or_else(own).map(|columns: usize| columns.max(LEAST))
+    given.or_else(system::terminal_columns).map(|columns: usize| columns.max(LEAST))
 }
 
 /// Returns the width of prose: at most 100 columns, and no wider than the terminal.

@@ -15,6 +15,9 @@ use std::process::{Command, Output};
 /// The repository.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
+/// Folder of the documentation in the repository.
+pub(crate) const DOCS: &str = "crates/cli/docs";
+
 /// What a command has printed, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Ran {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::page::{self, Block, blocks, compare};
-use crate::common::{ROOT, printed};
+use crate::common::{DOCS, ROOT, printed};
 use serde_json::Value;
 
 /// A test for each page, so that they run side by side.
@@ -16,7 +16,7 @@ macro_rules! pages {
         $(
             #[test]
             fn $test() {
-                page::run(concat!("docs/", $name, ".md"));
+                page::run(concat!("crates/cli/docs/", $name, ".md"));
             }
         )+
 
@@ -53,22 +53,22 @@ fn read(file: &str) -> String {
 /// The files with blocks: the front page, and those of the folder.
 fn files() -> Vec<String> {
     let made = MADE.iter().chain(&MADE_BY_CORE);
-    let pages = PAGES.iter().chain(made).map(|name| format!("docs/{name}.md"));
+    let pages = PAGES.iter().chain(made).map(|name| format!("{DOCS}/{name}.md"));
     pages.chain([String::from("README.md")]).collect()
 }
 
 #[test]
 fn every_page_of_the_folder_is_tested_and_stands_in_the_table_of_contents() {
-    let entries = fs::read_dir(Path::new(ROOT).join("docs")).unwrap();
+    let entries = fs::read_dir(Path::new(ROOT).join(DOCS)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let found: BTreeSet<String> =
-        names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
-    let mut known: BTreeSet<String> = files().into_iter().filter(|file| file.starts_with("docs/")).collect();
-    let contents = read("docs/SUMMARY.md");
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("{DOCS}/{name}")).collect();
+    let mut known: BTreeSet<String> = files().into_iter().filter(|file| file.starts_with(DOCS)).collect();
+    let contents = read(&format!("{DOCS}/SUMMARY.md"));
     for file in &known {
-        assert!(contents.contains(&format!("]({})", &file["docs/".len()..])), "{file} is not in docs/SUMMARY.md");
+        assert!(contents.contains(&format!("]({})", &file[DOCS.len() + 1..])), "{file} is not in docs/SUMMARY.md");
     }
-    known.insert(String::from("docs/SUMMARY.md"));
+    known.insert(format!("{DOCS}/SUMMARY.md"));
     assert_eq!(found, known);
 }
 
@@ -80,7 +80,8 @@ fn problem(file: &str, block: &Block) -> Option<&'static str> {
         "python" => None,
         "c" => block.value("file").is_none().then_some("C is compiled by a command, as a file"),
         "rust" => {
-            let is_tried = read("crates/serve/src/lib.rs").contains(file) || file == "docs/adding-a-protocol.md";
+            let name = file.strip_prefix("crates/cli/").unwrap_or(file);
+            let is_tried = read("crates/cli/src/lib.rs").contains(name) || name == "docs/adding-a-protocol.md";
             (!is_tried).then_some("nothing compiles this page")
         }
         "text" => {
@@ -180,7 +181,7 @@ fn targets_of_make_that_are_named_exist() {
     }
 }
 
-/// `[`name`](../crates/….rs)`, of a text.
+/// `[`name`](….rs)`, of a text.
 fn named_in_code(text: &str) -> Vec<(&str, &str)> {
     let links = text.split("[`").skip(1).filter_map(|rest| rest.split_once("`](")?.into());
     links
@@ -223,7 +224,7 @@ const RENEWED: &str = "<!-- Made by a test, from the program's own tables; `make
 
 #[test]
 fn the_page_of_commands_is_their_help() {
-    let name = "docs/commands.md";
+    let name = "crates/cli/docs/commands.md";
     let mut text = format!(
         "# The command line\n\n{RENEWED}\n\nWhat `phaselink COMMAND --help` prints. A [drive](keys.md) is a name or a file; \
          jobs are fio's ([fio.md](fio.md)).\n"
@@ -241,7 +242,7 @@ fn fenced(help: &str) -> String {
 
 #[test]
 fn the_page_of_keys_is_the_schema() {
-    let name = "docs/keys.md";
+    let name = "crates/cli/docs/keys.md";
     let schema: Value = serde_json::from_str(&printed("check --schema")).unwrap();
     compare(name, &read(name), &keys(&schema));
 }
@@ -273,7 +274,7 @@ fn keys(schema: &Value) -> String {
 fn rows(section: &str, file: &str) -> String {
     let rows: toml::Table = file.parse().unwrap();
     let mut text = format!(
-        "\nPresets ([{section}.toml](../crates/core/presets/{section}.toml) has the source of each constant):\n\n| preset | |\n|---|---|\n"
+        "\nPresets ([{section}.toml](../../core/presets/{section}.toml) has the source of each constant):\n\n| preset | |\n|---|---|\n"
     );
     for (name, row) in rows {
         text += &format!("| `{name}` | {} |\n", row.get("summary").and_then(toml::Value::as_str).unwrap_or(""));

@@ -11,6 +11,7 @@ mod dependencies;
 mod explore;
 mod guest;
 mod kill;
+mod links;
 mod makefile;
 mod outputs;
 mod pressure;

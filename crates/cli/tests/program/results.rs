@@ -415,7 +415,7 @@ fn a_trace_is_replayed_at_its_own_times() {
 
 #[test]
 fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its_page() {
-    let page = include_str!("../../../../docs/json.md");
+    let page = include_str!("../../docs/json.md");
     let trace = directory("json-trace").join("t.csv");
     fs::write(&trace, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
     let info = format!("trace-info {} --json", trace.display());

@@ -168,7 +168,7 @@ fn what_a_trace_holds_is_told_with_a_command_that_replays_it() {
 
 #[test]
 fn the_recordings_hold_what_their_page_says() {
-    let page = fs::read_to_string(Path::new(ROOT).join("docs/which-interface.md")).unwrap();
+    let page = fs::read_to_string(Path::new(ROOT).join("crates/cli/docs/which-interface.md")).unwrap();
     for (name, requests) in [("sqlite", "978"), ("git", "1,509")] {
         let info = json(Path::new(ROOT), &format!("trace-info examples/recordings/{name}.iolog.gz"));
         assert_eq!(info["requests"], requests.replace(',', "").parse::<u64>().unwrap(), "{name}");

@@ -48,8 +48,6 @@ macro_rules! stages {
 
         const FIXED_CAUSES: &[LatencyCause] = &[$(LatencyCause::$cause),+];
 
-        /// Meanings of these stages, for the table of `docs/stages.md`.
-        #[cfg(test)]
         const FIXED_MEANINGS: &[&str] = &[$(concat!($($doc),+)),+];
     };
 }
@@ -209,6 +207,11 @@ impl Stage {
     /// Names of the stages that do not come from the description, with the parts in which their time passes.
     pub fn fixed() -> impl Iterator<Item = (&'static str, SystemPart)> {
         FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
+    }
+
+    /// Returns what each stage of [`Stage::fixed`] is, as Markdown, in the same order.
+    pub fn explanations() -> impl Iterator<Item = &'static str> {
+        FIXED_MEANINGS.iter().map(|text| text.trim())
     }
 
     /// All stages of a drive whose stack has `stack` stages, in the order of [`StageTimes::named`].
@@ -425,28 +428,5 @@ impl Ledger {
     fn assert_whole(&self, end: Time, total: Span) {
         assert_eq!(self.cursor, end, "the ledger ends before or after the request");
         assert_eq!(total, end.since(self.start), "the stages do not sum to the latency");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use expect_test::expect_file;
-
-    const HEAD: &str = "# Stages of a request\n\n\
-        <!-- Made by a test, from the program's own tables; `make snapshots` renews it. -->\n\n\
-        Every picosecond of a request's life belongs to one stage, and they add up to its latency. In the order in which a\n\
-        request usually meets them, behind those of its software: `fio`, `system call`, `file system`, `block driver` and the\n\
-        like, which `[[stack.stages]]` of the drive names ([hosts.md](hosts.md)). Colours of reports go by where the time\n\
-        passes.\n\n| stage | passes in | what it is |\n|---|---|---|\n";
-
-    #[test]
-    fn the_page_of_stages_is_their_table() {
-        let rows = Stage::fixed().zip(FIXED_MEANINGS);
-        let row = |((name, part), about): ((&str, SystemPart), &&str)| {
-            format!("| `{name}` | the {} | {} |\n", format!("{part:?}").to_lowercase(), about.trim())
-        };
-        expect_file!["../../../../docs/stages.md"]
-            .assert_eq(&(String::from(HEAD) + &rows.map(row).collect::<String>()));
     }
 }

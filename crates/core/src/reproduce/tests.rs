@@ -216,8 +216,8 @@ fn a_problem_of_a_run_names_the_experiment_that_asks_for_it() {
     assert_eq!(problem.to_string(), "reproductions/p/plan.toml:4: unknown drive `d`; allowed: dc-express");
 }
 
-const DC_EXPRESS_PLAN: &str = include_str!("../../../../reproductions/dc-express-fast14/plan.toml");
-const DC_EXPRESS_EXPECTED: &str = include_str!("../../../../reproductions/dc-express-fast14/expected.csv");
+const DC_EXPRESS_PLAN: &str = include_str!("../../reproductions/dc-express-fast14/plan.toml");
+const DC_EXPRESS_EXPECTED: &str = include_str!("../../reproductions/dc-express-fast14/expected.csv");
 
 fn dc_express() -> Reproduction {
     let loaded = Reproduction::load("dc-express-fast14", DC_EXPRESS_PLAN, DC_EXPRESS_EXPECTED);

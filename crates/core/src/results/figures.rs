@@ -396,18 +396,6 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_sweeps_lists_every_figure() {
-        let page = include_str!("../../../../docs/sweep.md");
-        let head = "| name | table | figure |\n|---|---|---|\n";
-        let (before, rest) = page.split_once(head).expect("a table of figures");
-        let (_, after) = rest.split_once("\n\n").expect("an end of the table");
-        let row = |figure: &Figure| format!("| `{}` | {} | {} |", figure.name, figure.heading, figure.about);
-        let rows: Vec<String> = FIGURES.iter().map(row).collect();
-        expect_test::expect_file!["../../../../docs/sweep.md"]
-            .assert_eq(&format!("{before}{head}{}\n\n{after}", rows.join("\n")));
-    }
-
-    #[test]
     fn latencies_of_a_direction_are_those_of_its_requests_alone() {
         let outcome = crate::tests::sample::outcome();
         let figures = Figures::of(&outcome);

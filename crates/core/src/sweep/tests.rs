@@ -2,7 +2,11 @@ use super::*;
 use crate::engine::simulation::simulate;
 use expect_test::expect;
 
-const EXAMPLE: &str = include_str!("../../../../examples/lanes-and-latency.sweep.toml");
+const GRID: &str = "
+drive = 'dc-express'
+job = { rw = 'randread', bs = '4k', number_ios = 200 }
+axis = [{ key = 'link.lanes', powers_of_two = [1, 8] }, { key = 'media.read_ns', values = [50, 110, 400] }]
+";
 
 fn plan(text: &str) -> Plan {
     Plan::parse("p.toml", text).unwrap_or_else(|problems| panic!("{problems}"))
@@ -135,7 +139,7 @@ fn a_point_is_the_drive_and_the_job_that_it_describes() {
 
 #[test]
 fn the_order_in_which_points_are_resolved_does_not_matter() {
-    let sweep = sweep(EXAMPLE);
+    let sweep = sweep(GRID);
     let hashes = |points: &mut dyn Iterator<Item = usize>| {
         let mut resolver = sweep.resolver();
         points.map(|point| resolver.check(point).unwrap()).collect::<Vec<Hash>>()

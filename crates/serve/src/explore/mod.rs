@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use phaselink_core::ask;
 use phaselink_core::problem::Problem;
-use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::http::{self, HttpStatus, RequestState, Route};
 
@@ -22,7 +21,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of clients at a time; a page has one request in flight.
 const CLIENTS_MAX: usize = 8;
 /// Interval at which the server looks whether it has been told to stop.
-const STOP_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Pause after a client that could not be accepted, for example because too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Requests of the explorer's page, which `http` reads.
 pub const ROUTES: [Route; 2] =
@@ -45,7 +46,6 @@ impl Explorer {
     /// If the port is taken.
     pub fn bind(port: u16) -> Result<Explorer, Problem> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        let listener = listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
         let problem = |error: io::Error| {
             Problem::new(
                 "--port",
@@ -68,18 +68,34 @@ impl Explorer {
     /// Answers requests until `stopped` is true. Each client has a thread, so that none waits for another's answer.
     ///
     /// # Errors
-    /// If the system cannot wait for clients.
+    /// If the system cannot tell the port.
     pub fn serve(&self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
+        let address = self.listener.local_addr()?;
+        thread::scope(|scope| {
+            // A connection of our own ends the wait for a client.
+            scope.spawn(|| {
+                while !stopped.load(Ordering::Relaxed) {
+                    thread::sleep(STOP_POLL_INTERVAL);
+                }
+                drop(TcpStream::connect(address));
+            });
+            self.accept_until(stopped);
+        });
+        Ok(())
+    }
+
+    fn accept_until(&self, stopped: &Arc<AtomicBool>) {
         let page: Arc<str> = page::page().into();
         let clients = Arc::new(AtomicUsize::new(0));
         while !stopped.load(Ordering::Relaxed) {
-            let mut waiting = [PollFd::new(&self.listener, PollFlags::IN)];
-            match rustix::event::poll(&mut waiting, Some(&STOP_POLL_INTERVAL)) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other?,
+            let Ok((stream, _)) = self.listener.accept() else {
+                // A client that has disconnected before it was accepted is no reason to stop.
+                thread::sleep(ACCEPT_PAUSE);
+                continue;
             };
-            // A client that has disconnected before it was accepted is no reason to stop.
-            let Ok((stream, _)) = self.listener.accept() else { continue };
+            if stopped.load(Ordering::Relaxed) {
+                return;
+            }
             if clients.load(Ordering::Relaxed) >= CLIENTS_MAX {
                 let _ = (&stream).write_all(&http::refusal(HttpStatus::Unavailable));
                 continue;
@@ -88,7 +104,6 @@ impl Explorer {
             // If no thread can be started, the client sees its connection closed.
             let _ = thread::Builder::new().spawn(move || client.answer(&stream));
         }
-        Ok(())
     }
 }
 
@@ -117,7 +132,6 @@ impl ExplorerClient {
     }
 
     fn try_to_answer(&self, mut stream: &TcpStream) -> io::Result<()> {
-        stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         let (mut bytes, started) = (Vec::new(), Instant::now());
         let response = loop {

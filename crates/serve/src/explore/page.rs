@@ -2,12 +2,12 @@
 
 /// Parts of the page, as `@include` names them.
 const PARTS: [(&str, &str); 4] = [
-    ("page.css", include_str!("../../../wasm/page/page.css")),
-    ("simulator.js", include_str!("../../../wasm/page/simulator.js")),
-    ("plot.js", include_str!("../../../wasm/page/plot.js")),
-    ("page.js", include_str!("../../../wasm/page/page.js")),
+    ("page.css", include_str!("../../page/page.css")),
+    ("simulator.js", include_str!("../../page/simulator.js")),
+    ("plot.js", include_str!("../../page/plot.js")),
+    ("page.js", include_str!("../../page/page.js")),
 ];
-const PAGE: &str = include_str!("../../../wasm/page/index.html");
+const PAGE: &str = include_str!("../../page/index.html");
 
 /// Returns the page as one document. A page without a module asks the server that it comes from.
 pub(super) fn page() -> String {

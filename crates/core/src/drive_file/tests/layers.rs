@@ -39,19 +39,6 @@ fn every_preset_loads_and_has_a_summary() {
 }
 
 #[test]
-fn memory_preset_row_of_the_documentation_is_read() {
-    let page = include_str!("../../../../../docs/adding-a-memory.md");
-    let block = page.split("```toml media\n").nth(1).unwrap().split("```").next().unwrap();
-    let keys = block.lines().filter(|line| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start)));
-    let keys: Vec<&str> = keys.collect();
-    let fitted = "fitted = [{ key = 'media.read_ns', why = 'no source gives it' }]";
-    let media = drive(&format!("interface = 'nvme'\n{fitted}\n[media]\n{}", keys.join("\n")), &[]).media;
-    assert_eq!((media.read, media.channels, media.capacity_mib), (Span::from_ns(250), 2, 4096));
-    assert!(block.lines().any(|line| line.starts_with("fitted = [{ key = \"read_ns\"")));
-    assert!(keys.len() >= 12 && keys.iter().all(|line| line.contains(" # ")), "each value says where it comes from");
-}
-
-#[test]
 fn presets_hold_the_constants_derived_from_the_papers() {
     let prototype = Drive::shipped("dc-express-block").unwrap();
     let first_packet = Span::from_ns_f64(128.0 / prototype.media.bus_bytes_per_ns);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// Prices that come with the program, as examples.
-pub const EXAMPLES: &str = include_str!("../../../../../examples/example.costs.toml");
+pub const EXAMPLES: &str = include_str!("../../../presets/example.costs.toml");
 
 /// Prices of the parts of a drive.
 #[derive(Clone, Debug, Default, PartialEq)]

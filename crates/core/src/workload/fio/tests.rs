@@ -2,8 +2,7 @@
 
 use super::super::trace::{self, NamedTrace, Trace};
 use super::*;
-use crate::time::Span;
-use crate::workload::{EngineChoice, Job, Limits, Pattern};
+use crate::workload::{Job, Limits, Pattern};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -179,35 +178,6 @@ fn replays_ask_for_their_traces_and_take_them() {
     assert_eq!((jobs[1].io_bytes, jobs[2].io_bytes), (None, Some(1024)), "a replay has the length of its trace");
     let missing = file.resolve(&LIMITS, &BTreeMap::new()).expect_err("no traces").to_string();
     assert!(missing.starts_with("f:3: the trace `b.log` was not given"), "{missing}");
-}
-
-#[test]
-fn the_examples_are_right() {
-    let limits = Limits { queue_entries: 1024, transfer_bytes: 4096, ..Limits::new(640 << 20, 1) };
-    for (text, jobs) in [
-        (include_str!("../../../../../examples/randread-qd32.fio"), 1),
-        (include_str!("../../../../../examples/mixed.fio"), 2),
-        (include_str!("../../../../../examples/open-loop.fio"), 1),
-    ] {
-        let resolved = parse("example", text).and_then(|file| file.resolve(&limits, &BTreeMap::new()));
-        assert_eq!(resolved.unwrap_or_else(|problems| panic!("{problems}")).len(), jobs);
-    }
-}
-
-#[test]
-fn an_example_becomes_the_job_it_describes() {
-    let text = include_str!("../../../../../examples/randread-qd32.fio");
-    let job = parse("example", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new())).expect("right").remove(0);
-    let expected = Job {
-        iodepth: 32,
-        io_bytes: Some(10 << 20),
-        runtime: Some(Span::from_ms(100)),
-        ramp_time: Span::from_ms(10),
-        time_based: true,
-        way: EngineChoice { engine: Some(String::from("io_uring")), ..EngineChoice::default() },
-        ..Job::named("randread-qd32")
-    };
-    assert_eq!(job, expected);
 }
 
 /// Lines that look like those of a job file, so that values of all kinds reach all options.

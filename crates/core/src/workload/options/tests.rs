@@ -220,14 +220,6 @@ fn names_of_options_are_unique() {
 }
 
 #[test]
-fn the_documentation_lists_every_option() {
-    let text = include_str!("../../../../../docs/fio.md");
-    let missing: Vec<_> =
-        OPTIONS.iter().flat_map(|option| option.names).filter(|name| !text.contains(&format!("`{name}`"))).collect();
-    assert!(missing.is_empty(), "docs/fio.md lacks {missing:?}");
-}
-
-#[test]
 fn flags_report_all_mistakes_at_once() {
     let problems =
         from_flags(&[("bs", "x"), ("rw", "randread"), ("iodpeth", "4"), ("direct", "0")]).expect_err("wrong");

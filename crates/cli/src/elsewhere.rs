@@ -1,0 +1,78 @@
+//! Commands that serve real hosts, on systems other than Linux: they are known, and say that they need Linux.
+
+/// A module for each command, with the names that the command's own module has on Linux.
+macro_rules! linux_commands {
+    ($($name:ident: $about:literal)+) => {
+        $(pub(crate) mod $name {
+            use std::env;
+            use std::ffi::OsString;
+
+            use clap::Args;
+            use phaselink_core::problem::Problem;
+
+            use crate::ending::{Ending, Failure};
+
+            #[doc = $about]
+            #[derive(Args, Debug)]
+            pub(crate) struct Arguments {
+                /// Words that the command takes on Linux
+                #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+                words: Vec<OsString>,
+            }
+
+            /// Refuses the command.
+            ///
+            /// # Errors
+            /// Always: the command needs Linux.
+            pub(crate) fn command(_arguments: &Arguments) -> Result<Ending, Failure> {
+                let found = format!("needs Linux, and this system is {}", env::consts::OS);
+                let allowed = "the commands that simulate on any system, or this one in a virtual machine or container with Linux";
+                Err(Problem::new(concat!("phaselink ", stringify!($name)), None, found, allowed).into())
+            }
+        })+
+    };
+}
+
+linux_commands! {
+    bench: "Load a served drive with jobs in the terms of fio, and measure it (needs Linux)"
+    crash: "Check what an application's data can be after a power cut (needs Linux)"
+    fault: "Add, list or clear faults of a drive that is being served (needs Linux)"
+    serve: "Serve a drive to real hosts (needs Linux)"
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{FromArgMatches, Parser, Subcommand};
+
+    use super::*;
+    use crate::ending::Failure;
+
+    #[derive(Debug, Parser)]
+    struct WordsOfServe {
+        #[command(subcommand)]
+        command: Command,
+    }
+
+    #[derive(Debug, Subcommand)]
+    enum Command {
+        Serve(serve::Arguments),
+    }
+
+    #[test]
+    fn command_of_linux_with_any_flags_is_refused_in_one_sentence() {
+        let matches = <WordsOfServe as clap::CommandFactory>::command().get_matches_from([
+            "phaselink",
+            "serve",
+            "nvme",
+            "--vfio-user",
+            "nvme.sock",
+            "-O",
+            "direct=1",
+        ]);
+        let Command::Serve(arguments) = WordsOfServe::from_arg_matches(&matches).unwrap().command;
+        let Err(Failure::Wrong(problems)) = serve::command(&arguments) else { panic!("it is refused") };
+        let lines = problems.to_string();
+        assert!(lines.starts_with("phaselink serve: needs Linux, and this system is "), "{lines}");
+        assert_eq!(lines.trim_end().lines().count(), 1, "{lines}");
+    }
+}
