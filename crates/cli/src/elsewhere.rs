@@ -45,34 +45,46 @@ mod tests {
     use clap::{FromArgMatches, Parser, Subcommand};
 
     use super::*;
-    use crate::ending::Failure;
+    use crate::ending::{Ending, Failure};
 
     #[derive(Debug, Parser)]
-    struct WordsOfServe {
+    struct LinuxCommandLine {
         #[command(subcommand)]
         command: Command,
     }
 
     #[derive(Debug, Subcommand)]
     enum Command {
+        Bench(bench::Arguments),
+        Crash(crash::Arguments),
+        Fault(fault::Arguments),
         Serve(serve::Arguments),
+    }
+
+    fn ended(line: &str) -> Result<Ending, Failure> {
+        let matches = <LinuxCommandLine as clap::CommandFactory>::command().get_matches_from(line.split(' '));
+        match LinuxCommandLine::from_arg_matches(&matches).unwrap().command {
+            Command::Bench(arguments) => bench::command(&arguments),
+            Command::Crash(arguments) => crash::command(&arguments),
+            Command::Fault(arguments) => fault::command(&arguments),
+            Command::Serve(arguments) => serve::command(&arguments),
+        }
     }
 
     #[test]
     fn command_of_linux_with_any_flags_is_refused_in_one_sentence() {
-        let matches = <WordsOfServe as clap::CommandFactory>::command().get_matches_from([
-            "phaselink",
-            "serve",
-            "nvme",
-            "--vfio-user",
-            "nvme.sock",
-            "-O",
-            "direct=1",
-        ]);
-        let Command::Serve(arguments) = WordsOfServe::from_arg_matches(&matches).unwrap().command;
-        let Err(Failure::Wrong(problems)) = serve::command(&arguments) else { panic!("it is refused") };
-        let lines = problems.to_string();
-        assert!(lines.starts_with("phaselink serve: needs Linux, and this system is "), "{lines}");
-        assert_eq!(lines.trim_end().lines().count(), 1, "{lines}");
+        for (name, flags) in [
+            ("bench", "shm:disk.sock --bs 4k"),
+            ("crash", "--file --size 1m --run true"),
+            ("fault", "control.sock"),
+            ("serve", "nvme --vfio-user nvme.sock -O direct=1"),
+        ] {
+            let Err(Failure::Wrong(problems)) = ended(&format!("phaselink {name} {flags}")) else {
+                panic!("{name} is not refused")
+            };
+            let sentence = problems.to_string();
+            assert!(sentence.starts_with(&format!("phaselink {name}: needs Linux, and this system is ")), "{sentence}");
+            assert_eq!(sentence.trim_end().lines().count(), 1, "{sentence}");
+        }
     }
 }
