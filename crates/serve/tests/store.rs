@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use phaselink_serve::device::store::{Geometry, Store, StoreAccess};
+use phaselink_serve::device::store::{Geometry, Store, StoreAccess, StoreKind};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
@@ -111,8 +111,76 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
     damage(&path, 100);
     let expected = "FILE: the header is damaged: its checksum is wrong; allowed: the store as it was written";
     assert_eq!(refusal(&path, GEOMETRY), expected);
-    damage(&path, 8);
-    assert_eq!(refusal(&path, GEOMETRY), "FILE: the store has version 3; allowed: version 1 or 2");
+    damage(&path, 9);
+    assert_eq!(refusal(&path, GEOMETRY), "FILE: the store has version 259; allowed: version 1, 2 or 3");
+}
+
+#[test]
+fn store_of_another_kind_of_namespace_is_refused_with_both_kinds_named() {
+    let path = path("kinds");
+    drop(Store::open_as(StoreKind::Zoned, &path, GEOMETRY).unwrap());
+    let expected = "FILE: the store holds a zoned namespace; \
+                    allowed: a store of a conventional namespace, or a path where there is no file yet";
+    assert_eq!(refusal(&path, GEOMETRY), expected);
+    drop(Store::open_as(StoreKind::Zoned, &path, GEOMETRY).unwrap());
+    let problem = Store::open_as(StoreKind::KeyValue, &path, GEOMETRY).unwrap_err().to_string();
+    assert!(problem.contains("holds a zoned namespace") && problem.contains("of a key-value namespace"), "{problem}");
+}
+
+/// Checks that a store keeps unreadable blocks until they are written, also when it is opened again by `open`.
+fn keeps_unreadable_blocks(open: impl Fn() -> Store) {
+    let store = open();
+    store.write(0, &[1; 16384]).unwrap();
+    store.make_unreadable(4096, 8192).unwrap();
+    let store = if store.is_in_memory() {
+        store
+    } else {
+        drop(store);
+        open()
+    };
+    let fails = |offset: u64, bytes: usize| store.read(offset, &mut vec![0; bytes]).is_err();
+    assert!(fails(4096, 512) && fails(0, 4104) && fails(12288 - 8, 8) && fails(0, 16384));
+    assert!(store.lend(8192, 512, StoreAccess::Read, |_| ()).is_none());
+    assert_eq!((read(&store, 0, 4096), read(&store, 12288, 4096)), (vec![1; 4096], vec![1; 4096]));
+    store.write(4096, &[2; 512]).unwrap();
+    assert_eq!(store.lend(4608, 512, StoreAccess::Write, |_| ()), Some(()));
+    store.zero(5120, 512, false).unwrap();
+    assert_eq!(read(&store, 4096, 1536), [vec![2; 512], vec![1; 512], vec![0; 512]].concat());
+    assert!(fails(5632, 512));
+    store.zero(0, 16384, true).unwrap();
+    assert_eq!(read(&store, 0, 16384), [0; 16384]);
+}
+
+#[test]
+fn unreadable_blocks_fail_until_they_are_written_in_memory_and_in_a_file() {
+    keeps_unreadable_blocks(|| Store::in_memory(GEOMETRY).unwrap());
+    let path = path("unreadable");
+    keeps_unreadable_blocks(|| Store::open(&path, GEOMETRY).unwrap());
+    drop(Store::open(&path, GEOMETRY).unwrap());
+    assert_eq!(read(&Store::open(&path, GEOMETRY).unwrap(), 0, 16384), [0; 16384]);
+}
+
+/// A store of the first version whose state slots hold something else becomes one of the newest version with its first record.
+#[test]
+fn store_of_the_first_version_is_migrated_when_it_has_state_to_keep() {
+    let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
+    let (path, data_start) = (path("migrated"), 8 << 20);
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let (head, checksum) = FIRST_VERSION;
+    file.write_all_at(&head, 0).unwrap();
+    file.write_all_at(&checksum, 4092).unwrap();
+    file.write_all_at(&[0x5a; 2 << 20], 4096).unwrap();
+    file.write_all_at(&[7; 512], data_start + 4096).unwrap();
+    file.set_len(data_start + geometry.capacity_bytes).unwrap();
+    Store::open(&path, geometry).unwrap().make_unreadable(0, 512).unwrap();
+    for _ in 0..2 {
+        let store = Store::open(&path, geometry).unwrap();
+        assert_eq!((read(&store, 4096, 512), store.read(0, &mut [0; 512]).is_err()), (vec![7; 512], true));
+    }
+    let mut version = [0; 4];
+    file.read_exact_at(&mut version, 8).unwrap();
+    assert_eq!(version, [3, 0, 0, 0]);
+    assert_eq!(fs::metadata(&path).unwrap().len(), data_start + geometry.capacity_bytes);
 }
 
 #[test]

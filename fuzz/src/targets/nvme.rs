@@ -266,6 +266,9 @@ fn io_command(script: &mut Script<'_>) -> [u8; 64] {
         opcode::DATASET_MANAGEMENT,
         opcode::READ,
         opcode::WRITE,
+        opcode::WRITE_UNCORRECTABLE,
+        opcode::VERIFY,
+        opcode::COPY,
     ];
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));

@@ -37,6 +37,7 @@ pub const IO_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::FLUSH, false, None),
     CommandRow::new(opcode::WRITE, true, None),
     CommandRow::new(opcode::READ, false, None),
+    CommandRow::new(opcode::WRITE_UNCORRECTABLE, true, Some(1)),
     CommandRow::new(opcode::COMPARE, false, Some(0)),
     CommandRow::new(opcode::WRITE_ZEROES, true, Some(3)),
     CommandRow::new(opcode::DATASET_MANAGEMENT, true, Some(2)),
@@ -138,7 +139,8 @@ impl Command {
         match self.checked.as_ref().map(|checked| checked.action) {
             Ok(Action::Flush) => true,
             Ok(Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force }) => force || !write_cache,
-            Ok(Action::Read | Action::Compare | Action::Verify | Action::Deallocate { .. }) | Err(_) => false,
+            Ok(Action::Read | Action::Compare | Action::Verify | Action::Spoil | Action::Deallocate { .. })
+            | Err(_) => false,
         }
     }
 
@@ -224,6 +226,9 @@ impl Command {
                 journal.count_write((*bytes).into());
             }
             Action::Flush => {}
+            Action::Spoil => {
+                store.make_unreadable(*offset, (*bytes).into()).map_err(|error| write_status(&error))?;
+            }
             Action::Deallocate { .. } => {
                 for (offset, bytes) in &self.ranges {
                     store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;

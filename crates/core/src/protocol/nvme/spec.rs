@@ -19,6 +19,8 @@ pub mod opcode {
     pub const WRITE: u8 = 0x01;
     /// Opcode of the Read command.
     pub const READ: u8 = 0x02;
+    /// Opcode of the Write Uncorrectable command, which marks logical blocks as unreadable.
+    pub const WRITE_UNCORRECTABLE: u8 = 0x04;
     /// Opcode of the Compare command.
     pub const COMPARE: u8 = 0x05;
     /// Opcode of the Write Zeroes command.
@@ -59,6 +61,12 @@ pub mod admin {
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
     /// Opcode of the Format NVM command (an I/O command set specific admin command).
     pub const FORMAT_NVM: u8 = 0x80;
+    /// Opcode of the Sanitize command, which removes all user data for good.
+    pub const SANITIZE: u8 = 0x84;
+    /// Opcode of the Namespace Management command, which creates and deletes namespaces.
+    pub const NAMESPACE_MANAGEMENT: u8 = 0x0d;
+    /// Opcode of the Namespace Attachment command, which attaches namespaces to controllers and detaches them.
+    pub const NAMESPACE_ATTACHMENT: u8 = 0x15;
 }
 
 /// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1). The bits above
@@ -93,6 +101,10 @@ impl Status {
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
     /// PRP Offset Invalid (generic, 13h): a PRP entry points into the middle of a page or is not aligned.
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+    /// Sanitize Failed (generic, 1Ch): the latest sanitize operation failed, and no recovery has been done.
+    pub const SANITIZE_FAILED: Status = Status(0x001c);
+    /// Sanitize In Progress (generic, 1Dh): the command is not allowed while a sanitize operation runs.
+    pub const SANITIZE_IN_PROGRESS: Status = Status(0x001d);
     /// LBA Out of Range (generic, 80h): the range ends behind the last logical block of the namespace.
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.
@@ -119,6 +131,20 @@ impl Status {
     pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
     /// Feature Not Namespace Specific (command specific, 0Fh): a namespace is named, but the feature is the controller's.
     pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
+    /// Namespace Insufficient Capacity (command specific, 15h): a namespace is to be larger than what is unallocated.
+    pub const NAMESPACE_INSUFFICIENT_CAPACITY: Status = Status(0x0115);
+    /// Namespace Identifier Unavailable (command specific, 16h): there are as many namespaces as there can be.
+    pub const NAMESPACE_ID_UNAVAILABLE: Status = Status(0x0116);
+    /// Namespace Already Attached (command specific, 18h).
+    pub const NAMESPACE_ALREADY_ATTACHED: Status = Status(0x0118);
+    /// Namespace Is Private (command specific, 19h): the namespace is attached to another controller already.
+    pub const NAMESPACE_IS_PRIVATE: Status = Status(0x0119);
+    /// Namespace Not Attached (command specific, 1Ah).
+    pub const NAMESPACE_NOT_ATTACHED: Status = Status(0x011a);
+    /// Thin Provisioning Not Supported (command specific, 1Bh): the capacity of a namespace differs from its size.
+    pub const THIN_PROVISIONING_NOT_SUPPORTED: Status = Status(0x011b);
+    /// Controller List Invalid (command specific, 1Ch): a list names a controller that there is not, or none.
+    pub const CONTROLLER_LIST_INVALID: Status = Status(0x011c);
     /// Command Size Limit Exceeded (command specific, 83h): the ranges exceed a limit of the controller.
     pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
     /// Write Fault (media and data integrity, 80h): the data could not be written to the media.

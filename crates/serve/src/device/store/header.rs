@@ -1,12 +1,14 @@
 //! The layout of a store's file, and its first page.
 //!
 //! ```text
-//!      0  header: magic, version, geometry, checksum
+//!      0  header: magic, version, geometry, kind of namespace and version of its format, offset of the bytes, checksum
+//!  4 KiB  state beside the bytes
 //!  2 MiB  the bytes of the device; in files of version 1 at 8 MiB
 //! ```
 //!
-//! Files of version 1, whose room for wear-levelling state nobody uses, are served as they are: moving the bytes of a
-//! large drive would take longer than anybody waits, and the room is a hole of the file.
+//! Files of versions 1 and 2, which know no kinds, hold conventional namespaces, and are served as they are until there is state to
+//! be kept. Then their header is written anew, as version 3 with the old offset of the bytes: moving the bytes of a large drive
+//! would take longer than anybody waits. The header of version 3 is in one sector of a disk, which is written as a whole.
 //!
 //! A file is made in three steps, each of which leaves one that opens: empty, one hole of full length, the header in it.
 //! So a server that is killed on the way leaves no wreck, and a file of any other length has lost bytes and is refused.
@@ -18,17 +20,20 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 
 use super::StoreRefusal;
+use super::state::State;
 
 const HEADER_BYTES: usize = 4096;
 /// The first bytes of every store.
 pub const MAGIC: [u8; 8] = *b"phaselnk";
-/// The first version, and the one that new files have.
-const VERSIONS: [Version; 2] =
+/// Versions without kinds, and the one that new files have.
+const OLDER: [Version; 2] =
     [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];
+const NEWEST: Version = Version { number: 3, data_start: LARGE_PAGE_BYTES };
 /// Unit of the device's offset in the file, so that it can be mapped by such pages.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// The checksum covers everything before it.
-const CHECKSUM_AT: usize = HEADER_BYTES - 4;
+/// Places of the checksums, which cover everything before them: of the older versions, and of the newest.
+const OLDER_CHECKSUM_AT: usize = HEADER_BYTES - 4;
+const CHECKSUM_AT: usize = 512 - 4;
 
 /// A version of the format, and where the device's first byte is in it.
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +42,55 @@ struct Version {
     data_start: u64,
 }
 
-impl Version {
-    fn file_bytes(self, geometry: Geometry) -> u64 {
-        self.data_start + geometry.capacity_bytes
+/// Kind of namespace that a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreKind {
+    /// Logical blocks that can be written in any order.
+    #[default]
+    Conventional,
+    /// Zones that are written in order.
+    Zoned,
+    /// Values by their keys.
+    KeyValue,
+}
+
+impl StoreKind {
+    const ALL: [StoreKind; 3] = [StoreKind::Conventional, StoreKind::Zoned, StoreKind::KeyValue];
+
+    /// Returns the number of the kind in the header.
+    fn number(self) -> u32 {
+        match self {
+            StoreKind::Conventional => 1,
+            StoreKind::Zoned => 2,
+            StoreKind::KeyValue => 3,
+        }
     }
+
+    /// Returns the name of the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            StoreKind::Conventional => "conventional",
+            StoreKind::Zoned => "zoned",
+            StoreKind::KeyValue => "key-value",
+        }
+    }
+
+    /// Returns the version of the kind's format, which changes with the meaning of its bytes or its state.
+    pub fn version(self) -> u32 {
+        1
+    }
+}
+
+/// Header of a store that has been opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    geometry: Geometry,
+    kind: StoreKind,
+    kind_version: u32,
+    /// Version of the file: 1, 2 or 3.
+    version: u32,
+    /// Offset of the device's first byte.
+    pub(super) data_start: u64,
 }
 
 /// Size and logical block of a device.
@@ -56,43 +106,101 @@ impl Geometry {
     pub(super) fn len(self) -> usize {
         self.capacity_bytes as usize
     }
+}
 
-    fn encode(self, version: Version) -> [u8; HEADER_BYTES] {
+impl Header {
+    fn new(geometry: Geometry, kind: StoreKind) -> Header {
+        let Version { number: version, data_start } = NEWEST;
+        Header { geometry, kind, kind_version: kind.version(), version, data_start }
+    }
+
+    /// Returns true if the file keeps state beside its bytes.
+    pub(super) fn has_state(&self) -> bool {
+        self.version == NEWEST.number
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.data_start + self.geometry.capacity_bytes
+    }
+
+    /// Returns the first page of a file of the newest version.
+    fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut page = [0; HEADER_BYTES];
         page[..8].copy_from_slice(&MAGIC);
-        page[8..12].copy_from_slice(&version.number.to_le_bytes());
-        page[12..16].copy_from_slice(&self.block_bytes.to_le_bytes());
-        page[16..24].copy_from_slice(&self.capacity_bytes.to_le_bytes());
+        page[8..12].copy_from_slice(&NEWEST.number.to_le_bytes());
+        page[12..16].copy_from_slice(&self.geometry.block_bytes.to_le_bytes());
+        page[16..24].copy_from_slice(&self.geometry.capacity_bytes.to_le_bytes());
+        page[24..28].copy_from_slice(&self.kind.number().to_le_bytes());
+        page[28..32].copy_from_slice(&self.kind_version.to_le_bytes());
+        page[32..40].copy_from_slice(&self.data_start.to_le_bytes());
         let checksum = crc32fast::hash(&page[..CHECKSUM_AT]);
-        page[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        page[CHECKSUM_AT..][..4].copy_from_slice(&checksum.to_le_bytes());
         page
     }
 
-    fn decode(page: &[u8; HEADER_BYTES]) -> Result<(Geometry, Version), StoreRefusal> {
+    fn decode(page: &[u8; HEADER_BYTES]) -> Result<Header, StoreRefusal> {
         let word = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
-        let Some(version) = VERSIONS.into_iter().find(|version| version.number == word(8)) else {
-            let allowed = VERSIONS.map(|version| version.number.to_string()).join(" or ");
-            return Err(StoreRefusal::new(format!("the store has version {}", word(8)), format!("version {allowed}")));
-        };
-        if word(CHECKSUM_AT) != crc32fast::hash(&page[..CHECKSUM_AT]) {
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let number = word(8);
+        let older = OLDER.into_iter().find(|version| version.number == number);
+        if older.is_none() && number != NEWEST.number {
+            return Err(StoreRefusal::new(format!("the store has version {number}"), "version 1, 2 or 3"));
+        }
+        let checksum_at = if older.is_some() { OLDER_CHECKSUM_AT } else { CHECKSUM_AT };
+        if word(checksum_at) != crc32fast::hash(&page[..checksum_at]) {
             return Err(StoreRefusal::new(
                 "the header is damaged: its checksum is wrong",
                 "the store as it was written",
             ));
         }
-        let capacity_bytes = u64::from(word(16)) | u64::from(word(20)) << 32;
-        Ok((Geometry { capacity_bytes, block_bytes: word(12) }, version))
+        let geometry = Geometry { capacity_bytes: long(16), block_bytes: word(12) };
+        if let Some(Version { number: version, data_start }) = older {
+            return Ok(Header { version, data_start, ..Header::new(geometry, StoreKind::Conventional) });
+        }
+        let Some(kind) = StoreKind::ALL.into_iter().find(|kind| kind.number() == word(24)) else {
+            let allowed = StoreKind::ALL.map(StoreKind::name).join(", ");
+            let found = format!("the store holds a namespace of the unknown kind {}", word(24));
+            return Err(StoreRefusal::new(found, format!("namespaces of the kinds {allowed}")));
+        };
+        Ok(Header { geometry, kind, kind_version: word(28), version: number, data_start: long(32) })
+    }
+
+    /// Checks that the store is of a kind, and has the version of that kind's format that is known here.
+    fn check_kind(&self, kind: StoreKind) -> Result<(), StoreRefusal> {
+        if self.kind != kind {
+            let found = format!("the store holds a {} namespace", self.kind.name());
+            let allowed = format!("a store of a {} namespace, or a path where there is no file yet", kind.name());
+            return Err(StoreRefusal::new(found, allowed));
+        }
+        if self.kind_version != kind.version() {
+            let found =
+                format!("the store has version {} of the format of {} namespaces", self.kind_version, kind.name());
+            return Err(StoreRefusal::new(found, format!("version {}", kind.version())));
+        }
+        Ok(())
+    }
+
+    /// Makes a file of an older version one of the newest, which can keep state. Its bytes stay where they are.
+    pub(super) fn migrate(&mut self, file: &File) -> io::Result<()> {
+        if self.version == NEWEST.number {
+            return Ok(());
+        }
+        State::clear(file)?;
+        file.sync_data()?;
+        self.version = NEWEST.number;
+        file.write_all_at(&self.encode(), 0)?;
+        file.sync_data()
     }
 }
 
-/// Checks that `file` is a store of this geometry, or makes it one if it is empty. Returns the offset of the device's first
-/// byte.
-pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, StoreRefusal> {
+/// Checks that `file` is a store of this geometry and kind, or makes it one if it is empty.
+pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<Header, StoreRefusal> {
     let length = file.metadata()?.len();
-    let [.., newest] = VERSIONS;
-    let expected = newest.file_bytes(geometry);
+    let new = Header::new(geometry, kind);
+    let expected = new.file_bytes();
     if length == 0 || length == expected && is_hole(file)? {
-        return create(file, geometry, newest);
+        create(file, &new)?;
+        return Ok(new);
     }
     let mut page = [0; HEADER_BYTES];
     match file.read_exact_at(&mut page, 0) {
@@ -104,17 +212,18 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry) -> Result<u64, St
         let allowed = format!("a store, of {expected} bytes, or a path where there is no file yet");
         return Err(StoreRefusal::new(found, allowed));
     }
-    let (found, version) = Geometry::decode(&page)?;
-    if found != geometry {
-        return Err(StoreRefusal::new(format!("the store holds {}", words(found)), words(geometry)));
+    let found = Header::decode(&page)?;
+    found.check_kind(kind)?;
+    if found.geometry != geometry {
+        return Err(StoreRefusal::new(format!("the store holds {}", words(found.geometry)), words(geometry)));
     }
-    let expected = version.file_bytes(geometry);
+    let expected = found.file_bytes();
     if length != expected {
         let found = format!("the store has {length} bytes: something is missing, or too much");
         let allowed = format!("{expected} bytes; restore a copy of the file, or remove it to begin with zeros");
         return Err(StoreRefusal::new(found, allowed));
     }
-    Ok(version.data_start)
+    Ok(found)
 }
 
 /// Returns true if no byte of the file has ever been written.
@@ -125,11 +234,11 @@ fn is_hole(file: &File) -> io::Result<bool> {
     }
 }
 
-fn create(file: &File, geometry: Geometry, version: Version) -> Result<u64, StoreRefusal> {
-    file.set_len(version.file_bytes(geometry))?;
-    file.write_all_at(&geometry.encode(version), 0)?;
+fn create(file: &File, header: &Header) -> Result<(), StoreRefusal> {
+    file.set_len(header.file_bytes())?;
+    file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;
-    Ok(version.data_start)
+    Ok(())
 }
 
 fn words(geometry: Geometry) -> String {

@@ -18,12 +18,15 @@ mod extent;
 mod file;
 mod header;
 mod holes;
+mod state;
+mod unreadable;
 mod written;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
@@ -34,10 +37,16 @@ use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
 use file::FileBacking;
+use header::Header;
+use state::State;
+use unreadable::Unreadable;
 use written::WrittenPages;
 
 pub use extent::Extent;
-pub use header::{Geometry, MAGIC};
+pub use header::{Geometry, MAGIC, StoreKind};
+pub use state::StateTag;
+
+use crate::device::tally::locked;
 
 /// Bytes of a served device.
 #[derive(Debug)]
@@ -47,6 +56,9 @@ pub struct Store {
     backing: Backing,
     /// Mapping of the bytes.
     map: MmapRaw,
+    /// Records beside the bytes, and the header of the file, if there is one.
+    state: Mutex<(State, Option<Header>)>,
+    unreadable: Unreadable,
 }
 
 /// Memory or file behind the mapping.
@@ -80,7 +92,8 @@ impl Store {
             let _ = map.advise(Advice::HugePage);
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
-        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into() })
+        let (state, unreadable) = (Mutex::default(), Unreadable::default());
+        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into(), state, unreadable })
     }
 
     /// Opens the store in the file at `path`, which is made if it is missing or empty.
@@ -89,7 +102,62 @@ impl Store {
     /// What keeps the file from being this store: another server has it, it is something else, it is damaged, or the
     /// system refuses it. The file is then unchanged.
     pub fn open(path: &Path, geometry: Geometry) -> Result<Store, Problem> {
-        open(path, geometry).map_err(|refusal| refusal.at(path))
+        Store::open_as(StoreKind::Conventional, path, geometry)
+    }
+
+    /// Opens the store of a kind of namespace in the file at `path`, which is made if it is missing or empty.
+    ///
+    /// # Errors
+    /// As [`Store::open`], and if the store holds another kind of namespace.
+    pub fn open_as(kind: StoreKind, path: &Path, geometry: Geometry) -> Result<Store, Problem> {
+        open(path, geometry, kind).map_err(|refusal| refusal.at(path))
+    }
+
+    /// Returns the record with a tag that was saved last.
+    pub fn record(&self, tag: StateTag) -> Option<Vec<u8>> {
+        locked(&self.state).0.record(tag).cloned()
+    }
+
+    /// Saves a record beside the bytes, durably if the store is a file. A file of an older version becomes one of the newest.
+    ///
+    /// # Errors
+    /// If there is no room for it, or the disk does not take it.
+    pub fn save_record(&self, tag: StateTag, record: Vec<u8>) -> io::Result<()> {
+        let mut locked = locked(&self.state);
+        let (state, header) = &mut *locked;
+        let Backing::File(backing) = &self.backing else { return state.save(tag, record, None) };
+        backing.check_length()?;
+        if let Some(header) = header {
+            header.migrate(&backing.file)?;
+        }
+        state.save(tag, record, Some(&backing.file))
+    }
+
+    /// Makes bytes unreadable until they are written, durably.
+    ///
+    /// # Errors
+    /// As [`Store::save_record`].
+    pub fn make_unreadable(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.check(offset, bytes);
+        self.unreadable.set((offset, bytes), true, |record| self.save_record(StateTag::Unreadable, record))
+    }
+
+    /// Makes bytes that have been written readable.
+    #[inline]
+    fn make_readable(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        if !self.unreadable.touches(offset, bytes) {
+            return Ok(());
+        }
+        self.unreadable.set((offset, bytes), false, |record| self.save_record(StateTag::Unreadable, record))
+    }
+
+    /// Checks that all bytes are readable.
+    #[inline]
+    fn check_readable(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        match self.unreadable.touches(offset, bytes) {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
+        }
     }
 
     /// Returns size and block of the device.
@@ -105,13 +173,14 @@ impl Store {
     /// Copies the bytes from `offset` on.
     ///
     /// # Errors
-    /// If the disk does not give them.
+    /// If the disk does not give them, or they have been [made unreadable](Store::make_unreadable).
     ///
     /// # Panics
     /// If they reach beyond the end, as in every other method: front-ends check what guests ask for.
     #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check(offset, into.len() as u64);
+        self.check_readable(offset, into.len() as u64)?;
         match &self.backing {
             Backing::Memory(_) => self.copy_out(offset, into),
             Backing::File(backing) => {
@@ -135,8 +204,10 @@ impl Store {
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
         match &self.backing {
-            Backing::Memory(_) => Some(self.slice(offset, bytes as usize)),
-            Backing::File(_) => None,
+            Backing::Memory(_) if !self.unreadable.touches(offset, bytes.into()) => {
+                Some(self.slice(offset, bytes as usize))
+            }
+            _ => None,
         }
     }
 
@@ -152,9 +223,22 @@ impl Store {
         copy: impl FnOnce(&[AtomicU64]) -> T,
     ) -> Option<T> {
         self.check(offset, bytes.into());
-        if !(offset | u64::from(bytes)).is_multiple_of(8) {
+        let is_hidden = access == StoreAccess::Read && self.unreadable.touches(offset, bytes.into());
+        if is_hidden || !(offset | u64::from(bytes)).is_multiple_of(8) {
             return None;
         }
+        let copied = self.lend_words(offset, bytes, access, copy);
+        copied.filter(|_| access == StoreAccess::Read || self.make_readable(offset, bytes.into()).is_ok())
+    }
+
+    #[inline]
+    fn lend_words<T>(
+        &self,
+        offset: u64,
+        bytes: u32,
+        access: StoreAccess,
+        copy: impl FnOnce(&[AtomicU64]) -> T,
+    ) -> Option<T> {
         let backing = match &self.backing {
             Backing::File(backing) => backing,
             Backing::Memory(written) => {
@@ -218,14 +302,16 @@ impl Store {
             }
             Backing::File(backing) => {
                 let _guard = backing.holes.copying();
-                if !backing.allocation.can_overwrite(offset, from.len() as u64) {
-                    return backing.write_new(offset, from);
+                match backing.allocation.can_overwrite(offset, from.len() as u64) {
+                    false => backing.write_new(offset, from)?,
+                    true => {
+                        self.copy_in(offset, from);
+                        backing.check()?;
+                    }
                 }
-                self.copy_in(offset, from);
-                backing.check()?;
             }
         }
-        Ok(())
+        self.make_readable(offset, from.len() as u64)
     }
 
     /// Writes zeros to `bytes` bytes from `offset` on. `keep_space` keeps the space on the disk, so that later writes cannot
@@ -236,10 +322,11 @@ impl Store {
     pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         self.check(offset, bytes);
         match &self.backing {
-            Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes),
-            Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes),
-            _ => self.write_zeros(offset, bytes),
+            Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes)?,
+            Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes)?,
+            _ => self.write_zeros(offset, bytes)?,
         }
+        self.make_readable(offset, bytes)
     }
 
     /// Flushes every write so far to the disk.
@@ -388,7 +475,7 @@ impl From<io::Error> for StoreRefusal {
     }
 }
 
-fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
+fn open(path: &Path, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
     // A file beyond the process's limit (RLIMIT_FSIZE) is to be an error, and not the end of the process.
     // SAFETY: no handler is installed, so that none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -397,7 +484,7 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     lock(&file)?;
     let was_empty = file.metadata()?.len() == 0;
-    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(path, file, geometry));
+    let opened = file.try_clone().map_err(StoreRefusal::from).and_then(|file| open_locked(path, file, geometry, kind));
     if opened.is_err() && was_empty {
         // What is half made would be in the way of the next attempt. Where that cannot be helped, it can be completed.
         let _ = if is_new { std::fs::remove_file(path) } else { file.set_len(0) };
@@ -405,12 +492,16 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, StoreRefusal> {
     opened
 }
 
-fn open_locked(path: &Path, file: File, geometry: Geometry) -> Result<Store, StoreRefusal> {
-    let data_start = header::check_or_create(&file, geometry)?;
+fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
+    let header = header::check_or_create(&file, geometry, kind)?;
+    let data_start = header.data_start;
+    let state = if header.has_state() { State::read(&file)? } else { State::default() };
+    let unreadable = state.record(StateTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, &map)?;
-    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map })
+    let state = Mutex::new((state, Some(header)));
+    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable })
 }
 
 /// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is

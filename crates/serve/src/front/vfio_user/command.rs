@@ -82,6 +82,8 @@ impl Request for CommandRequest {
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
             Action::Copy { .. } => note_all(Op::Read),
+            // No trace has a mark of unreadable blocks, and a write of zeros would be something else.
+            Action::Spoil => return,
             _ => {}
         }
         record.note_long(checked.op(), checked.offset, checked.bytes.into());

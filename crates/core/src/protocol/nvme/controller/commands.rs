@@ -39,7 +39,7 @@ impl Controller {
             Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. } | Action::Copy { .. }) => {
                 timer::DATA_WANTED
             }
-            Ok(Action::Zero { .. } | Action::Verify) => timer::MEDIA_WANTED,
+            Ok(Action::Zero { .. } | Action::Spoil | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
             Err(_) => timer::FINISHED,
         };

@@ -46,6 +46,8 @@ pub enum Action {
         /// True if the zeros must be durable when the command completes (FUA).
         force: bool,
     },
+    /// Mark blocks as unreadable until they are written (Write Uncorrectable).
+    Spoil,
     /// Deallocate some ranges, whose list is the command's data; or only accept them as a hint.
     Deallocate {
         /// True if the command carries other attributes than deallocation, which change nothing.
@@ -101,7 +103,7 @@ impl Command {
                 let offset = limits.place(namespace, entry.slba(), 1)?;
                 Ok(Command { action, namespace, offset, bytes: 0, data: Data::of(entry, sources * SOURCE_BYTES)? })
             }
-            Action::Zero { .. } | Action::Verify => {
+            Action::Zero { .. } | Action::Verify | Action::Spoil => {
                 let (offset, bytes) = extent(entry, limits)?;
                 Ok(Command { action, namespace, offset, bytes, data: Data::none() })
             }
@@ -120,7 +122,7 @@ impl Command {
         match self.action {
             Action::Read | Action::Compare | Action::Verify => Op::Read,
             Action::Write { .. } | Action::Copy { .. } => Op::Write,
-            Action::Zero { .. } => Op::WriteZeroes,
+            Action::Zero { .. } | Action::Spoil => Op::WriteZeroes,
             Action::Flush => Op::Flush,
             Action::Deallocate { .. } => Op::Discard,
         }
@@ -132,7 +134,12 @@ impl Action {
     pub fn is_forced(self) -> bool {
         match self {
             Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force } => force,
-            Action::Flush | Action::Read | Action::Compare | Action::Verify | Action::Deallocate { .. } => false,
+            Action::Flush
+            | Action::Read
+            | Action::Compare
+            | Action::Verify
+            | Action::Spoil
+            | Action::Deallocate { .. } => false,
         }
     }
 
@@ -145,6 +152,7 @@ impl Action {
             opcode::WRITE => Ok(Action::Write { force }),
             opcode::COMPARE => Ok(Action::Compare),
             opcode::VERIFY => Ok(Action::Verify),
+            opcode::WRITE_UNCORRECTABLE => Ok(Action::Spoil),
             opcode::COPY => Ok(Action::Copy { force }),
             opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0, force }),
             opcode::FLUSH => Ok(Action::Flush),

@@ -1,0 +1,168 @@
+//! State of a store beside its bytes: records by their tags, in the room between the header of a file and the bytes.
+//!
+//! ```text
+//!    4 KiB  slot 0: number of the save, length, checksum; records
+//! 1024 KiB  slot 1
+//! ```
+//!
+//! A save goes to the slot with the older state, and is flushed before it returns. A machine that stops in between finds the other
+//! slot whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Offset of the first slot in the file, and length of each.
+const SLOTS_AT: u64 = 4 << 10;
+const SLOT_BYTES: u64 = 1020 << 10;
+/// Bytes in front of the records of a slot: number, length, checksum.
+const HEAD_BYTES: usize = 20;
+/// Bytes in front of each record: tag and length.
+const RECORD_HEAD_BYTES: usize = 8;
+
+/// Tag of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StateTag {
+    /// Ranges of bytes that cannot be read until they are written.
+    Unreadable = 1,
+    /// Namespaces of the drive, with their formats.
+    Namespaces = 2,
+    /// Latest sanitize operation.
+    Sanitize = 3,
+    /// Events that outlive the power.
+    Events = 4,
+}
+
+/// Records of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    records: BTreeMap<u32, Vec<u8>>,
+    /// Number of saves so far.
+    saves: u64,
+}
+
+impl State {
+    /// Reads the newest whole state of a file; an empty one if there is none.
+    pub(super) fn read(file: &File) -> io::Result<State> {
+        let mut newest = State::default();
+        for slot in 0..2 {
+            if let Some(state) = read_slot(file, slot)?.filter(|state| state.saves > newest.saves) {
+                newest = state;
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Returns the record with a tag.
+    pub(super) fn record(&self, tag: StateTag) -> Option<&Vec<u8>> {
+        self.records.get(&(tag as u32))
+    }
+
+    /// Replaces a record, and writes the state to the file, if there is one. Nothing has changed after an error.
+    pub(super) fn save(&mut self, tag: StateTag, record: Vec<u8>, file: Option<&File>) -> io::Result<()> {
+        let mut next = self.clone();
+        next.records.insert(tag as u32, record);
+        next.saves += 1;
+        if let Some(file) = file {
+            file.write_all_at(&next.encode()?, SLOTS_AT + next.saves % 2 * SLOT_BYTES)?;
+            file.sync_data()?;
+        }
+        *self = next;
+        Ok(())
+    }
+
+    /// Clears both slots of a file in which something else may have been.
+    pub(super) fn clear(file: &File) -> io::Result<()> {
+        (0..2).try_for_each(|slot| file.write_all_at(&[0; HEAD_BYTES], SLOTS_AT + slot * SLOT_BYTES))
+    }
+
+    fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut records = Vec::new();
+        for (tag, record) in &self.records {
+            records.extend(tag.to_le_bytes());
+            records.extend((record.len() as u32).to_le_bytes());
+            records.extend(record);
+        }
+        if (records.len() + HEAD_BYTES) as u64 > SLOT_BYTES {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let numbers = [self.saves.to_le_bytes(), (records.len() as u64).to_le_bytes()].concat();
+        let checksum = checksum(&numbers, &records);
+        Ok([&numbers[..], &checksum.to_le_bytes(), &records].concat())
+    }
+
+    /// Returns the state that the bytes of a slot hold, from its head on; nothing if they are damaged.
+    fn decode(saves: u64, mut rest: &[u8]) -> Option<State> {
+        let mut state = State { records: BTreeMap::new(), saves };
+        while !rest.is_empty() {
+            let (head, others) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
+            let [tag, length] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
+            let (record, others) = others.split_at_checked(length as usize)?;
+            state.records.insert(tag, record.to_vec());
+            rest = others;
+        }
+        Some(state)
+    }
+}
+
+fn read_slot(file: &File, slot: u64) -> io::Result<Option<State>> {
+    let at = SLOTS_AT + slot * SLOT_BYTES;
+    let mut head = [0; HEAD_BYTES];
+    file.read_exact_at(&mut head, at)?;
+    let [saves, length] = [0, 1].map(|word| u64::from_le_bytes(head[..16].as_chunks().0[word]));
+    if saves == 0 || length > SLOT_BYTES - HEAD_BYTES as u64 {
+        return Ok(None);
+    }
+    let mut records = vec![0; length as usize];
+    file.read_exact_at(&mut records, at + HEAD_BYTES as u64)?;
+    let is_whole = head[16..] == checksum(&head[..16], &records).to_le_bytes();
+    Ok(State::decode(saves, &records).filter(|_| is_whole))
+}
+
+fn checksum(numbers: &[u8], records: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(numbers);
+    hasher.update(records);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> File {
+        let fd = rustix::fs::memfd_create("state", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(fd);
+        file.set_len(2 << 20).unwrap();
+        file
+    }
+
+    #[test]
+    fn newest_whole_state_is_read_and_a_damaged_one_gives_way_to_the_one_before() {
+        let file = file();
+        assert_eq!(State::read(&file).unwrap(), State::default());
+        let mut state = State::default();
+        for value in 1..=3_u8 {
+            state.save(StateTag::Unreadable, vec![value; 40], Some(&file)).unwrap();
+            state.save(StateTag::Sanitize, vec![value], Some(&file)).unwrap();
+        }
+        let found = State::read(&file).unwrap();
+        assert_eq!((found.record(StateTag::Unreadable), found.saves), (Some(&vec![3; 40]), 6));
+        file.write_all_at(&[0xff], SLOTS_AT + HEAD_BYTES as u64 + 9).unwrap();
+        let before = State::read(&file).unwrap();
+        assert_eq!((before.record(StateTag::Sanitize), before.saves), (Some(&vec![2]), 5));
+        State::clear(&file).unwrap();
+        assert_eq!(State::read(&file).unwrap(), State::default());
+    }
+
+    #[test]
+    fn record_that_has_no_room_is_refused_and_changes_nothing() {
+        let (file, mut state) = (file(), State::default());
+        state.save(StateTag::Events, vec![1], Some(&file)).unwrap();
+        let large = vec![0; SLOT_BYTES as usize];
+        let refused = state.save(StateTag::Events, large, Some(&file)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        assert_eq!((State::read(&file).unwrap(), state.record(StateTag::Events)), (state.clone(), Some(&vec![1])));
+    }
+}

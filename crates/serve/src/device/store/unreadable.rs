@@ -1,0 +1,111 @@
+//! Bytes of a store that a host has declared unreadable, until they are written again.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::tally::locked;
+
+/// Ranges of unreadable bytes: end by first byte. They do not overlap.
+pub(super) type Ranges = BTreeMap<u64, u64>;
+
+/// Unreadable ranges of a store.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable {
+    /// True if there are ranges: without any, an access costs one load.
+    has_any: AtomicBool,
+    ranges: Mutex<Ranges>,
+}
+
+impl Unreadable {
+    /// Returns the ranges that a record holds.
+    pub(super) fn decode(record: &[u8]) -> Unreadable {
+        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;
+        let ranges: Ranges = pairs.iter().map(|[start, end]| (number(start), number(end))).collect();
+        Unreadable { has_any: AtomicBool::new(!ranges.is_empty()), ranges: Mutex::new(ranges) }
+    }
+
+    /// Returns true if one of the bytes is unreadable.
+    #[inline]
+    pub(super) fn touches(&self, offset: u64, bytes: u64) -> bool {
+        self.has_any.load(Ordering::Acquire) && self.finds(offset, bytes)
+    }
+
+    #[cold]
+    fn finds(&self, offset: u64, bytes: u64) -> bool {
+        let ranges = locked(&self.ranges);
+        ranges.range(..offset + bytes).next_back().is_some_and(|(_, end)| *end > offset)
+    }
+
+    /// Makes bytes unreadable or readable, once `save` has kept the record of all ranges.
+    ///
+    /// # Errors
+    /// Those of `save`; the ranges are unchanged then.
+    #[cold]
+    pub(super) fn set<E>(
+        &self,
+        (offset, bytes): (u64, u64),
+        is_unreadable: bool,
+        save: impl FnOnce(Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut ranges = locked(&self.ranges);
+        let mut next = without(&ranges, offset, offset + bytes);
+        if is_unreadable {
+            insert(&mut next, offset, offset + bytes);
+        }
+        if next != *ranges {
+            save(next.iter().flat_map(|(start, end)| [*start, *end]).flat_map(u64::to_le_bytes).collect())?;
+            *ranges = next;
+        }
+        self.has_any.store(!ranges.is_empty(), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Returns the parts of ranges outside of `start..end`.
+fn without(ranges: &Ranges, start: u64, end: u64) -> Ranges {
+    let parts = |(&from, &to): (&u64, &u64)| [(from, to.min(start)), (from.max(end), to)];
+    ranges.iter().flat_map(parts).filter(|(from, to)| from < to).collect()
+}
+
+/// Adds a range that overlaps no other; it is joined with its neighbours.
+fn insert(ranges: &mut Ranges, start: u64, end: u64) {
+    let end = ranges.remove(&end).unwrap_or(end);
+    match ranges.range_mut(..start).next_back().filter(|(_, to)| **to == start) {
+        Some((_, to)) => *to = end,
+        None => drop(ranges.insert(start, end)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_those_of_a_list_of_bytes(changes in prop::collection::vec((0..60_u64, 1..12_u64, any::<bool>()), 0..20)) {
+            let (mut bytes, set) = ([false; 80], Unreadable::default());
+            let mut record = Vec::new();
+            for (offset, count, is_unreadable) in changes {
+                bytes[offset as usize..][..count as usize].fill(is_unreadable);
+                set.set((offset, count), is_unreadable, |saved| { record = saved; Ok::<_, ()>(()) }).unwrap();
+            }
+            let again = Unreadable::decode(&record);
+            for (place, is_unreadable) in (0..).zip(bytes) {
+                prop_assert_eq!((set.touches(place, 1), again.touches(place, 1)), (is_unreadable, is_unreadable));
+            }
+            let runs = bytes.chunk_by(|one, other| one == other).filter(|run| run[0]).count();
+            prop_assert_eq!(locked(&set.ranges).len(), runs);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_saved_changes_nothing() {
+        let set = Unreadable::default();
+        assert_eq!(set.set((0, 8), true, |_| Err("full")), Err("full"));
+        assert!(!set.touches(0, 8));
+    }
+}
