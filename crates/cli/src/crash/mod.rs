@@ -223,7 +223,8 @@ impl Arguments {
             Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Durability::of(&drive)),
             None => (BLOCK_BYTES, Durability::OnFlush),
         };
-        let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(block_bytes);
+        let of_drive = drive.protocol().atomic_bytes(&drive).max(block_bytes);
+        let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(of_drive);
         if !self.size.is_multiple_of(block_bytes.into()) {
             let found = format!("{} bytes, which are no whole blocks", self.size);
             return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());

@@ -39,6 +39,8 @@ pub struct Identity {
     serial: String,
     /// Limits of commands, queues and namespaces.
     pub limits: Limits,
+    /// Bytes of a write that a power cut leaves either all old or all new, if it crosses no multiple of them.
+    atomic_bytes: u32,
 }
 
 impl Identity {
@@ -46,7 +48,17 @@ impl Identity {
     pub fn new(name: &str, limits: Limits, front: usize) -> Identity {
         let capacity_bytes = limits.blocks << limits.block_shift;
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
-        Identity { model: format!("phaselink {name}"), serial: format!("{hash:08x}-{front}"), limits }
+        Identity { model: format!("phaselink {name}"), serial: format!("{hash:08x}-{front}"), limits, atomic_bytes: 0 }
+    }
+
+    /// Lets the controller report an atomic write unit of so many bytes.
+    pub fn with_atomic_bytes(self, atomic_bytes: u32) -> Identity {
+        Identity { atomic_bytes, ..self }
+    }
+
+    /// Returns the atomic write unit in blocks, as fields count it from 0.
+    fn atomic_field(&self) -> u16 {
+        (self.atomic_bytes >> self.limits.block_shift).saturating_sub(1) as u16
     }
 
     /// Returns the data structure that the fields CNS, CSI and NSID select. `admin_commands` are the supported admin commands.
@@ -109,6 +121,9 @@ impl Identity {
         put(page, 520, (optional_bits(IO_COMMANDS) | ONCS_TIMESTAMP).to_le_bytes());
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
+        // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
+        put(page, 526, self.atomic_field().to_le_bytes());
+        put(page, 528, self.atomic_field().to_le_bytes());
         // Copy takes sources of format 0 (OCFS).
         page[534] = 1;
         // Scatter-gather lists, at any address and of any length; no bit buckets (SGLS).
@@ -124,6 +139,13 @@ impl Identity {
         }
         // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
+        if self.atomic_field() > 0 {
+            // Atomic write units of the namespace, whose boundaries no atomic write crosses (NSABP; NAWUN, NAWUPF, NABSN, NABSPF).
+            page[24] = 1 << 1;
+            for at in [34, 36, 40, 44] {
+                put(page, at, self.atomic_field().to_le_bytes());
+            }
+        }
         // Limits of Copy (MSSRL, MCL, MSRC).
         put(page, 74, (self.limits.copy_source_blocks_max() as u16).to_le_bytes());
         put(page, 76, self.limits.copy_blocks_max().to_le_bytes());

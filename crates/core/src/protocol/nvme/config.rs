@@ -32,6 +32,8 @@ section! {
         data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
         /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+        /// Bytes of a write that a power cut leaves either all old or all new if it crosses no multiple of them (AWUPF, NABSPF); 0: one logical block
+        atomic_write_bytes => atomic_write_bytes: u32 = 0, [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
         /// Namespaces that real hosts find over vfio-user, which divide the capacity; the modelled driver has all of it as one
         namespaces => namespaces: u32 = 1, 1..=256;
     }
@@ -74,6 +76,17 @@ impl Nvme {
             &["nvme.max_transfer_kib", "nvme.block_bytes"],
             format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
             format!("at most {} KiB, 65536 blocks", block << 6),
+        )
+    }
+
+    /// Returns the problem that the atomic write unit is smaller than a logical block, or larger than a transfer.
+    pub(super) fn broken_atomicity(&self) -> Option<BrokenCondition> {
+        let (atomic, block, transfer) = (self.atomic_write_bytes, self.block_bytes, self.max_transfer_kib * 1024);
+        BrokenCondition::when(
+            atomic > 0 && !(block..=transfer).contains(&atomic),
+            &["nvme.atomic_write_bytes", "nvme.block_bytes", "nvme.max_transfer_kib"],
+            format!("nvme.atomic_write_bytes is {atomic}"),
+            format!("0, or {block} (a block) to {transfer} (a transfer)"),
         )
     }
 

@@ -66,10 +66,20 @@ impl Protocol for Nvme {
     }
 
     fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
-        [self.broken_rings(), self.broken_blocks(), self.broken_fetch(), self.broken_coalescing()]
-            .into_iter()
-            .flatten()
-            .collect()
+        [
+            self.broken_rings(),
+            self.broken_blocks(),
+            self.broken_fetch(),
+            self.broken_atomicity(),
+            self.broken_coalescing(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    fn atomic_bytes(&self, drive: &Drive) -> u32 {
+        self.atomic_write_bytes.max(self.limits(drive).write_block_bytes).max(64)
     }
 
     fn no_interrupts(&self) -> Option<&'static str> {

@@ -130,6 +130,12 @@ impl CompletionRing {
         self.head != self.tail
     }
 
+    /// Returns the number of entries that the host has not read yet.
+    #[inline]
+    pub fn unread(&self) -> u32 {
+        self.ahead(self.tail)
+    }
+
     /// Returns the host's head.
     pub fn head(&self) -> u32 {
         self.head
