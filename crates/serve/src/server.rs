@@ -92,7 +92,8 @@ impl Server {
         let tally = self.device.tallies.sum();
         let measured = || report::outcome(&self.device.drive.name, &tally, span(started.elapsed()));
         let mut outcome = modelled.unwrap_or_else(measured);
-        for (name, count) in self.device.faults.counters() {
+        let taken = tally.taken.counters().into_iter().filter(|(_, count)| *count > 0);
+        for (name, count) in self.device.faults.counters().into_iter().chain(taken) {
             match outcome.counters.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, counted)) => *counted += count,
                 None => outcome.counters.push((name, count)),

@@ -9,6 +9,7 @@ mod vfio_client;
 mod background;
 
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -16,16 +17,19 @@ use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
 use phaselink_core::drive::Drive;
-use phaselink_core::protocol::nvme::spec::{admin, opcode};
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_ring::shared::memory::Memory;
-use phaselink_serve::device::metrics;
+use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::device::tally::{Tally, UndefinedBehaviour};
+use phaselink_serve::device::{metrics, report};
 use phaselink_serve::front::vfio_user::wire::command;
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::nvme::strict;
 use phaselink_serve::server::Server;
-use vfio_client::{Client, DATA, Driver, PAGE, RAM, RAM_BYTES, Rings, words};
+use rustix::event::EventfdFlags;
+use vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings, words};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
@@ -42,9 +46,33 @@ fn seen<Connected>(
     is_found: bool,
     act: impl FnOnce(Client) -> Connected,
 ) -> Vec<(&'static str, u64)> {
+    let tally = tally_of(&Setup { timing, is_strict, is_found, faults: &[], queue_entries: 1024 }, act);
+    tally.undefined.iter().map(|(behaviour, count)| (behaviour.kind, *count)).collect()
+}
+
+/// A server for one client, and what the client is to meet.
+struct Setup<'a> {
+    timing: bool,
+    is_strict: bool,
+    /// True if something is to be found.
+    is_found: bool,
+    /// Fault rules that hold from the beginning.
+    faults: &'a [&'a str],
+    queue_entries: u32,
+}
+
+/// The counts of a server for what `act` does as its client.
+fn tally_of<Connected>(setup: &Setup<'_>, act: impl FnOnce(Client) -> Connected) -> Tally {
+    let Setup { timing, is_strict, is_found, .. } = *setup;
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strict.vfio");
-    let device = device(Drive::shipped("nvme").unwrap(), Store::in_memory(GEOMETRY).unwrap());
+    let mut drive = Drive::shipped("nvme").unwrap();
+    drive.nvme.queue_entries = setup.queue_entries;
+    let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
+    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: true }));
+    for rule in setup.faults {
+        device.faults.add("test", device.drive.fault_from_line("test", rule).unwrap()).unwrap();
+    }
     let served = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).unwrap();
     let served = if is_strict { served.strictly() } else { served };
     let server = Server {
@@ -73,14 +101,19 @@ fn seen<Connected>(
         let line = format!("phaselink_undefined_total{{kind=\"{}\"}}", behaviour.kind);
         assert!(metrics::text(&tally, &[]).contains(&line), "{line}");
     }
-    tally.undefined.iter().map(|(behaviour, count)| (behaviour.kind, *count)).collect()
+    tally
+}
+
+/// A driver with its admin queue alone.
+fn start(client: Client) -> Driver {
+    let (_, fds) = client.region_info(0, 128);
+    let page = Memory::open(&fds[0], 0x2000).unwrap();
+    Driver::start(client, RAM, Rings::Page(page))
 }
 
 /// A driver with its queues, which rings through the page of the doorbells.
 fn driver(client: Client) -> Driver {
-    let (_, fds) = client.region_info(0, 128);
-    let page = Memory::open(&fds[0], 0x2000).unwrap();
-    let mut driver = Driver::start(client, RAM, Rings::Page(page));
+    let mut driver = start(client);
     driver.bring_up(0);
     driver
 }
@@ -125,7 +158,10 @@ fn write_all(client: &Client, writes: &[(u64, u32)]) {
 
 #[test]
 fn what_is_done_to_registers_before_there_is_a_queue_is_found() {
-    let cases: [ByClient; 5] = [
+    let cases: [ByClient; 6] = [
+        (strict::DMA_OVERLAP.kind, |client| {
+            assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(libc::EEXIST.unsigned_abs()));
+        }),
         (strict::REGISTER_ACCESS.kind, |client| client.region_write(0, 0x14, &[0]).unwrap()),
         (strict::RESERVED_REGISTER_BITS.kind, |client| client.set_register(0x14, 1 << 31)),
         (strict::DISABLE_BEFORE_READY.kind, |client| write_all(client, &[(0x14, ENABLED), (0x14, 0)])),
@@ -220,11 +256,190 @@ fn what_is_wrong_with_commands_is_found_whether_they_are_answered_at_once_or_whe
     }
 }
 
+/// The place of the next entry of a completion queue of `driver` in its memory.
+fn next_completion(driver: &Driver, queue: usize) -> u64 {
+    (2 + 2 * queue as u64) * PAGE + u64::from(driver.heads[queue]) * 16
+}
+
+/// Checks that a server has seen one kind of behaviour, and that its report names the section.
+fn tells(tally: &Tally, behaviour: &'static UndefinedBehaviour) {
+    let kinds: Vec<&str> = tally.undefined.iter().map(|(seen, _)| seen.kind).collect();
+    assert_eq!(kinds, [behaviour.kind]);
+    let text = report::undefined_text(tally);
+    assert!(text.contains(behaviour.section) && text.contains(behaviour.what), "{text}");
+}
+
+/// Asks for eight queue pairs, and returns the number of pairs that the controller grants, as the driver understands it.
+fn queue_pairs(driver: &mut Driver, waits_for_the_whole_entry: bool) -> u32 {
+    let at = next_completion(driver, 0);
+    driver.memory().write_all_at(&[0xee; 4], at).unwrap();
+    driver.submit(0, admin::SET_FEATURES, 0, [0; 2], [7, 7 | 7 << 16, 0, 0, 0, 0]);
+    let mut entry = driver.see_answer(0);
+    while waits_for_the_whole_entry && entry.result == 0xeeee_eeee {
+        let mut bytes = [0; 16];
+        driver.memory().read_exact_at(&mut bytes, at).unwrap();
+        entry = CompletionEntry::decode(&bytes);
+    }
+    driver.ring(0);
+    (entry.result & 0xffff) + 1
+}
+
+/// A driver loads the first double word before the phase tag, or without a barrier behind it, and so combines the old one with
+/// the new tag. The fault makes that moment long.
+#[test]
+fn driver_that_takes_a_torn_completion_is_caught_and_one_that_waits_for_it_is_not() {
+    const TORN: &[&str] = &[r#"action = "torn-completion", delay_us = 300000, times = 1"#];
+    for waits in [false, true] {
+        let setup = Setup { timing: false, is_strict: true, is_found: !waits, faults: TORN, queue_entries: 1024 };
+        let tally = tally_of(&setup, |client| {
+            let mut driver = start(client);
+            let granted = queue_pairs(&mut driver, waits);
+            assert_eq!(granted, if waits { 8 } else { 0xeeef });
+            driver
+        });
+        match waits {
+            true => assert_eq!(tally.undefined, []),
+            false => tells(&tally, &strict::COMPLETION_TORN),
+        }
+    }
+}
+
+#[test]
+fn driver_that_trusts_an_interrupt_without_looking_at_the_phase_tag_is_caught() {
+    const STALE: &[&str] = &[r#"action = "stale-phase", delay_us = 300000, first = 2, times = 1"#];
+    for looks in [false, true] {
+        let setup = Setup { timing: false, is_strict: true, is_found: !looks, faults: STALE, queue_entries: 1024 };
+        let tally = tally_of(&setup, |client| {
+            let mut driver = start(client);
+            driver.administer(admin::KEEP_ALIVE, 0, 0, [0; 6]);
+            let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+            driver.client.set_vectors(&[event.as_fd()]).unwrap();
+            driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
+            // The interrupt comes although the entry is not new yet, and again when it is.
+            for _ in 0..if looks { 2 } else { 1 } {
+                rustix::io::read(&event, &mut [0; 8]).unwrap();
+            }
+            match looks {
+                true => drop(driver.answer(0)),
+                false => {
+                    driver.heads[0] += 1;
+                    driver.ring(0);
+                }
+            }
+            driver
+        });
+        match looks {
+            true => assert_eq!(tally.undefined, []),
+            false => tells(&tally, &strict::COMPLETION_STALE),
+        }
+    }
+}
+
+/// A driver takes an entry of a submission queue as free once it has rung for it, and not once a completion has passed it by
+/// SQHD. As long as the device reads doorbells at once, nothing happens.
+#[test]
+fn driver_that_overwrites_commands_before_they_are_fetched_is_caught_by_a_late_doorbell() {
+    const LATE: &[&str] = &[r#"action = "late-doorbell-read", delay_us = 1000000, first = 2, times = 1"#];
+    for waits in [false, true] {
+        let setup = Setup { timing: false, is_strict: true, is_found: !waits, faults: LATE, queue_entries: 1024 };
+        let tally = tally_of(&setup, |client| {
+            let mut driver = start(client);
+            driver.administer(admin::KEEP_ALIVE, 0, 0, [0; 6]);
+            let begun = Instant::now();
+            for _ in 0..ENTRIES + 3 {
+                driver.submit(0, admin::KEEP_ALIVE, 0, [0; 2], [0; 6]);
+                match waits {
+                    true => drop(driver.answer(0)),
+                    // The doorbell is a word in memory, whose values are seen when the device looks there.
+                    false => thread::sleep(Duration::from_millis(3)),
+                }
+            }
+            assert!(!waits || begun.elapsed() >= Duration::from_secs(1));
+            driver
+        });
+        match waits {
+            true => assert_eq!(tally.undefined, []),
+            false => assert!(tally.undefined.iter().any(|(seen, _)| seen.kind == strict::SUBMISSION_OVERRUN.kind)),
+        }
+    }
+}
+
+/// A controller offers 256 entries (CAP.MQES = 255), and the host has queues of 1,024.
+#[test]
+fn driver_that_creates_queues_longer_than_mqes_is_caught_and_gets_invalid_queue_size() {
+    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 256 };
+    let tally = tally_of(&setup, |client| {
+        let mut driver = start(client);
+        assert_eq!(driver.client.register(0) & 0xffff, 255);
+        driver.submit(0, admin::CREATE_COMPLETION_QUEUE, 0, [RAM + 4 * PAGE, 0], [1 | 1023 << 16, 3, 0, 0, 0, 0]);
+        assert_eq!(driver.answer(0).status.kind(), Status::INVALID_QUEUE_SIZE);
+        driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | 255 << 16, 3, 0, 0, 0, 0]);
+        driver
+    });
+    tells(&tally, &strict::QUEUE_BEYOND_MQES);
+}
+
+#[test]
+fn queue_in_the_memory_of_another_queue_is_caught() {
+    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
+    let tally = tally_of(&setup, |client| {
+        let mut driver = start(client);
+        // The admin queue's completions begin at page 2.
+        driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 2, [1 | 63 << 16, 1, 0, 0, 0, 0]);
+        driver
+    });
+    tells(&tally, &strict::QUEUE_OVERLAP);
+}
+
+/// A guest has two memory ranges that overlap, and its machine maps both.
+#[test]
+fn guest_whose_memory_ranges_overlap_is_caught() {
+    let setup = Setup { timing: false, is_strict: true, is_found: true, faults: &[], queue_entries: 1024 };
+    let tally = tally_of(&setup, |client| {
+        let (start, bytes) = (RAM + RAM_BYTES - PAGE, 4 * PAGE);
+        assert_eq!(client.map(start, 0, bytes, Some(client.ram.as_fd())), Err(libc::EEXIST.unsigned_abs()));
+        client
+    });
+    tells(&tally, &strict::DMA_OVERLAP);
+}
+
+/// Completions that a host has taken by polling, and after interrupts.
+fn taken(has_interrupts: bool) -> (u64, u64) {
+    let setup = Setup { timing: false, is_strict: false, is_found: false, faults: &[], queue_entries: 1024 };
+    let tally = tally_of(&setup, |client| {
+        let mut driver = start(client);
+        let flags = 1 | u32::from(has_interrupts) << 1;
+        driver.administer(admin::CREATE_COMPLETION_QUEUE, 0, 4, [1 | 63 << 16, flags, 0, 0, 0, 0]);
+        driver.administer(admin::CREATE_SUBMISSION_QUEUE, 0, 3, [1 | 63 << 16, 1 | 1 << 16, 0, 0, 0, 0]);
+        for _ in 0..100 {
+            driver.transfer(opcode::READ, 0, 1);
+            // The interrupt is sent behind the entry: a driver that looks at once would have polled.
+            thread::sleep(Duration::from_millis(1));
+            assert_eq!(driver.answer(1).status, Status::SUCCESS);
+        }
+        driver.administer(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0, 0, 0, 0, 0]);
+        driver.administer(admin::DELETE_COMPLETION_QUEUE, 0, 0, [1, 0, 0, 0, 0, 0]);
+        driver
+    });
+    let text = metrics::text(&tally, &[]);
+    assert!(text.contains(&format!("phaselink_completions_total{{seen=\"polled\"}} {}", tally.taken.polled)), "{text}");
+    (tally.taken.polled, tally.taken.after_interrupt)
+}
+
+#[test]
+fn server_tells_whether_a_queue_was_polled() {
+    assert_eq!(taken(false), (100, 0));
+    let (polled, after_interrupt) = taken(true);
+    assert_eq!(polled + after_interrupt, 100);
+    assert!(after_interrupt >= 90, "{after_interrupt}");
+}
+
 #[test]
 fn every_kind_is_tried_here() {
     let text = include_str!("strict.rs");
     let tried = |behaviour: &phaselink_serve::device::tally::UndefinedBehaviour| {
-        text.contains(&format!("strict::{}.kind", behaviour.kind.to_uppercase().replace('-', "_")))
+        let name = format!("strict::{}", behaviour.kind.to_uppercase().replace('-', "_"));
+        [".kind", ")"].iter().any(|end| text.contains(&format!("{name}{end}")))
     };
     let missing: Vec<&str> =
         strict::ALL.iter().filter(|behaviour| !tried(behaviour)).map(|behaviour| behaviour.kind).collect();

@@ -10,7 +10,7 @@ use crate::time::Span;
 section! {
     /// A fault rule: a fault that is injected into a run, with its trigger and its effect.
     pub struct Fault ("faults") {
-        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
+        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read` or `torn-write`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
         /// Trigger of a `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the device
         at => at: FaultMoment = FaultMoment::Time, any();
@@ -34,7 +34,7 @@ section! {
         from_us => from: Span = ZERO, ZERO..=LONGEST;
         /// End of the time in which the rule matches; 0: no end
         until_us => until: Span = ZERO, ZERO..=LONGEST;
-        /// Delay of the effect: how long a `delay` keeps a request in the device, how much later a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
+        /// Delay of the effect: how long a `delay` keeps a request in the device, a `torn-completion` or `stale-phase` a completion from being whole, and a `late-doorbell-read` a doorbell from being read; how much later a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
         /// Time after which the host gives up a request, or looks for completions without an interrupt (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
@@ -70,6 +70,12 @@ pub enum FaultAction {
     DropCompletion,
     /// The completion is sent a second time.
     RepeatCompletion,
+    /// The completion's new phase tag is there before its first double word.
+    TornCompletion,
+    /// The completion is there before its new phase tag.
+    StalePhase,
+    /// The device reads the doorbell late.
+    LateDoorbellRead,
     /// Only part of a write reaches the memory.
     TornWrite,
     /// A read finds flipped bits in each sector.
@@ -105,6 +111,9 @@ names! {
         "hang" => Hang,
         "drop-completion" => DropCompletion,
         "repeat-completion" => RepeatCompletion,
+        "torn-completion" => TornCompletion,
+        "stale-phase" => StalePhase,
+        "late-doorbell-read" => LateDoorbellRead,
         "torn-write" => TornWrite,
         "flip-bits" => FlipBits,
         "fail-chip" => FailChip,
@@ -206,8 +215,8 @@ impl Fault {
         let (action, subject) = (self.action, self.subject());
         match key {
             "at" => action == PowerCut,
-            "operation" => subject == FaultSubject::Request && action.operation().is_none(),
-            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
+            "operation" => subject == FaultSubject::Request && action.operation().is_none() && !action.is_of_queue(),
+            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request && !action.is_of_queue(),
             "first" | "every" | "times" => matches!(
                 subject,
                 FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt | FaultSubject::Event
@@ -222,7 +231,7 @@ impl Fault {
             "direction" => subject == FaultSubject::Packet || action == StarveCredits,
             "delay_us" => match action {
                 PowerCut => subject == FaultSubject::Request,
-                _ => matches!(action, Delay | RepeatCompletion | RepeatInterrupt),
+                _ => action.is_of_queue() || matches!(action, Delay | RepeatCompletion | RepeatInterrupt),
             },
             "bits" => action == FlipBits,
             "chip" => action == FailChip,
@@ -236,12 +245,15 @@ impl Fault {
 
 impl FaultAction {
     /// All effects, in the order of their description.
-    pub const ALL: [FaultAction; 18] = [
+    pub const ALL: [FaultAction; 21] = [
         FaultAction::Error,
         FaultAction::Delay,
         FaultAction::Hang,
         FaultAction::DropCompletion,
         FaultAction::RepeatCompletion,
+        FaultAction::TornCompletion,
+        FaultAction::StalePhase,
+        FaultAction::LateDoorbellRead,
         FaultAction::TornWrite,
         FaultAction::FlipBits,
         FaultAction::FailChip,
@@ -262,14 +274,18 @@ impl FaultAction {
     fn subject(self) -> FaultSubject {
         use FaultAction::*;
         match self {
-            Error | Delay | Hang | DropCompletion | RepeatCompletion | TornWrite | FlipBits | FailChip => {
-                FaultSubject::Request
-            }
+            Error | Delay | Hang | DropCompletion | RepeatCompletion | TornCompletion | StalePhase
+            | LateDoorbellRead | TornWrite | FlipBits | FailChip => FaultSubject::Request,
             SlowBank | StuckBank => FaultSubject::Bank,
             CorruptPacket => FaultSubject::Packet,
             LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
             Retrain | StarveCredits | Reset | Remove | PowerCut => FaultSubject::Instant,
         }
+    }
+
+    /// True if this effect is on an entry or a doorbell of a queue, whatever the command is.
+    pub fn is_of_queue(self) -> bool {
+        matches!(self, FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead)
     }
 
     /// Operation that this effect is limited to; `None` if it applies to any.
@@ -290,6 +306,9 @@ impl FaultAction {
             Hang => "fault_hangs",
             DropCompletion => "fault_dropped_completions",
             RepeatCompletion => "fault_repeated_completions",
+            TornCompletion => "fault_torn_completions",
+            StalePhase => "fault_stale_phases",
+            LateDoorbellRead => "fault_late_doorbells",
             TornWrite => "fault_torn_writes",
             FlipBits => "fault_flipped_reads",
             FailChip => "fault_reads_of_failed_chips",

@@ -43,7 +43,9 @@ fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
     let window =
         says(!until.is_zero() && until <= from, "until_us is not after from_us", "until_us above from_us, or 0");
     window.or_else(|| match action {
-        FaultAction::Delay => says(delay.is_zero(), "delay_us is 0", "delay_us above 0"),
+        FaultAction::Delay | FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead => {
+            says(delay.is_zero(), "delay_us is 0", "delay_us above 0")
+        }
         FaultAction::SlowBank => says(factor <= 1.0, "factor is 1", "factor above 1"),
         FaultAction::StuckBank => says(until.is_zero(), "the bank would be stuck for ever", "until_us above from_us"),
         FaultAction::Retrain => {

@@ -85,6 +85,8 @@ struct RequestFault {
     torn_at: Option<u64>,
     /// Time after which its completion comes again.
     repeats_after: Option<Span>,
+    /// Time after which its completion is whole, so that the host can take it.
+    whole_after: Option<Span>,
     /// True if its completion has reached the host.
     is_heard: bool,
     /// Damage that its read finds.
@@ -116,6 +118,8 @@ enum DueEffect {
     Look { vector: u16 },
     /// The completion of the request of this number, at this place, comes again.
     Repeat(RequestId, u64),
+    /// The completion of the request of this number, at this place, is whole.
+    Whole(RequestId, u64),
     /// The rule of this number happens.
     Instant(usize),
     /// The device's power fails for so long.
@@ -201,7 +205,8 @@ impl Faults {
                 self.uncorrectable += u64::from(met.error.is_some());
                 met.damage = Some(damage);
             }
-            FaultAction::Delay => {
+            FaultAction::TornCompletion | FaultAction::StalePhase => met.whole_after = Some(delay),
+            FaultAction::Delay | FaultAction::LateDoorbellRead => {
                 self.at(now + delay, DueEffect::Submit(id), shared);
                 return SubmissionDecision::Keep;
             }
@@ -283,6 +288,10 @@ impl Faults {
         if met.is_lost {
             met.completed = Some(id);
             return met.is_given_up;
+        }
+        if let Some(after) = met.whole_after.filter(|_| !met.is_heard) {
+            self.at(now + after, DueEffect::Whole(id, number), shared);
+            return false;
         }
         if let Some(after) = met.repeats_after.filter(|_| !met.is_heard) {
             self.at(now + after, DueEffect::Repeat(id, number), shared);
@@ -444,12 +453,23 @@ impl Engine {
                     self.host.on_completed(now, id, &self.devices[0].driver, &mut self.shared);
                 }
             }
+            DueEffect::Whole(id, number) => self.take_whole(now, id, number),
             DueEffect::GiveUp(number) => self.give_up(now, number),
             DueEffect::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             DueEffect::Instant(place) => self.on_instant(now, place),
             DueEffect::PowerCut(outage) => self.cut_power(now, outage),
             DueEffect::PowerOn => self.on_power(now),
         }
+    }
+
+    /// Completes a request whose completion the host could not take before, unless it has been given up meanwhile.
+    fn take_whole(&mut self, now: Time, id: RequestId, number: u64) {
+        let Some(faults) = self.faults.as_mut().filter(|faults| faults.is_awaited(id, number, &self.shared)) else {
+            return;
+        };
+        faults.met.entry(number).or_default().is_heard = true;
+        self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
+        self.host.on_completed(now, id, &self.devices[0].driver, &mut self.shared);
     }
 
     /// Submits a request that has been kept.

@@ -29,8 +29,9 @@ pub const RULES_MAX: usize = 64;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Faults {
-    /// True if there are rules about requests, and about interrupts that are sent here.
+    /// True if there are rules about requests, about entries and doorbells of queues, and about interrupts that are sent here.
     of_requests: AtomicBool,
+    of_queues: AtomicBool,
     of_interrupts: AtomicBool,
     /// Number of changes of the rules that the model follows.
     changes: AtomicU64,
@@ -43,7 +44,7 @@ pub struct Faults {
 pub struct FaultScope {
     /// True if there is a model, with banks, packets and a link.
     pub model: bool,
-    /// True if real interrupts are sent.
+    /// True if hosts have NVMe queues in their memory, and get real interrupts.
     pub interrupts: bool,
 }
 
@@ -61,6 +62,13 @@ struct Active {
     number: u64,
     rule: Rule,
     since: Instant,
+}
+
+impl Active {
+    /// Returns true if the rule is about `subject`. Rules about entries and doorbells of queues are about no request.
+    fn is_about(&self, subject: FaultSubject) -> bool {
+        self.rule.fault.subject() == subject && !self.rule.fault.action.is_of_queue()
+    }
 }
 
 /// Outcome of a fault for a request.
@@ -94,6 +102,24 @@ pub enum InterruptFault {
     Lost,
     /// The interrupt is sent, and sent again after this time.
     Repeated(Duration),
+}
+
+/// Fault of a completion queue entry, which is not whole for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionFault {
+    /// Part of the entry that is missing.
+    pub missing: MissingPart,
+    /// Time until the entry is whole.
+    pub time: Duration,
+}
+
+/// Part of a completion queue entry that a fault keeps back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingPart {
+    /// The first double word: the one of the entry before stands there, beside the new phase tag.
+    FirstWord,
+    /// The phase tag: the one of the entry before stands there, beside the rest of the new entry.
+    Phase,
 }
 
 impl Faults {
@@ -134,6 +160,7 @@ impl Faults {
             FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
             }
+            _ if fault.action.is_of_queue() && !interrupts => ("there are no NVMe queues", "--vfio-user"),
             FaultSubject::Interrupt if !interrupts && !model => {
                 ("no interrupts are sent", "--vfio-user, or --timing on")
             }
@@ -192,8 +219,9 @@ impl Faults {
 
     /// Publishes which kinds of rules there are.
     fn show(&self, kept: &Kept) {
-        let any = |subject| kept.rules.iter().any(|active| active.rule.fault.subject() == subject);
+        let any = |subject| kept.rules.iter().any(|active| active.is_about(subject));
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
+        self.of_queues.store(kept.rules.iter().any(|active| active.rule.fault.action.is_of_queue()), Ordering::Relaxed);
         self.of_interrupts.store(self.reach.interrupts && any(FaultSubject::Interrupt), Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
     }
@@ -233,7 +261,8 @@ impl Faults {
     #[cold]
     fn meet_any(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
-        let fault = self.first(FaultSubject::Request, |rule, now| rule.meets_request(now, io, thread))?;
+        let is_own = |active: &Active| active.is_about(FaultSubject::Request);
+        let fault = self.first(is_own, |rule, now| rule.meets_request(now, io, thread))?;
         fate(&fault, io.op)
     }
 
@@ -243,17 +272,49 @@ impl Faults {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
-        let fault = self.first(FaultSubject::Interrupt, Rule::meets)?;
+        let fault = self.first(|active| active.is_about(FaultSubject::Interrupt), Rule::meets)?;
         match fault.action {
             FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
             _ => Some(InterruptFault::Lost),
         }
     }
 
-    /// Returns the first rule about `subject` that is triggered. Rules behind it do not see the event.
-    fn first(&self, subject: FaultSubject, mut happens: impl FnMut(&mut Rule, Time) -> bool) -> Option<Fault> {
+    /// Matches a completion queue entry that is about to be written with the rules. Returns the fault if a rule is triggered.
+    #[inline]
+    pub fn match_completion(&self) -> Option<CompletionFault> {
+        if !self.of_queues.load(Ordering::Relaxed) {
+            return None;
+        }
+        let fault = self.first_of(&[FaultAction::TornCompletion, FaultAction::StalePhase])?;
+        let is_torn = fault.action == FaultAction::TornCompletion;
+        let missing = if is_torn { MissingPart::FirstWord } else { MissingPart::Phase };
+        Some(CompletionFault { missing, time: duration(fault.delay) })
+    }
+
+    /// Matches a new value of a submission queue's doorbell with the rules. Returns the time until the device reads it if a rule is
+    /// triggered.
+    #[inline]
+    pub fn match_doorbell(&self) -> Option<Duration> {
+        if !self.of_queues.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.first_of(&[FaultAction::LateDoorbellRead]).map(|fault| duration(fault.delay))
+    }
+
+    /// Returns the first rule with one of these effects that is triggered.
+    #[cold]
+    fn first_of(&self, actions: &[FaultAction]) -> Option<Fault> {
+        self.first(|active| actions.contains(&active.rule.fault.action), Rule::meets)
+    }
+
+    /// Returns the first of some rules that is triggered. Rules behind it do not see the event.
+    fn first(
+        &self,
+        is_own: impl Fn(&Active) -> bool,
+        mut happens: impl FnMut(&mut Rule, Time) -> bool,
+    ) -> Option<Fault> {
         let mut kept = locked(&self.kept);
-        let mut own = kept.rules.iter_mut().filter(|active| active.rule.fault.subject() == subject);
+        let mut own = kept.rules.iter_mut().filter(|active| is_own(active));
         let met = own.find_map(|active| happens(&mut active.rule, time_since(active.since)).then_some(&active.rule));
         met.map(|rule| rule.fault.clone())
     }
@@ -428,6 +489,21 @@ mod tests {
     }
 
     #[test]
+    fn rules_about_queues_meet_entries_and_doorbells_and_no_requests() {
+        let faults = Faults::new(FaultScope { model: false, interrupts: true });
+        let delay = Span::from_us(7);
+        for action in [FaultAction::LateDoorbellRead, FaultAction::StalePhase] {
+            faults.add("test", Fault { delay, every: 2, ..of(action) }).unwrap();
+        }
+        let stale = CompletionFault { missing: MissingPart::Phase, time: Duration::from_micros(7) };
+        let met: Vec<_> = (0..3).map(|_| faults.match_completion()).collect();
+        assert_eq!(met, [Some(stale), None, Some(stale)]);
+        assert_eq!((faults.match_doorbell(), faults.match_doorbell()), (Some(Duration::from_micros(7)), None));
+        assert_eq!(faults.match_request(0, || Some(READ)), None);
+        assert_eq!(faults.counters(), [("fault_late_doorbells", 1), ("fault_stale_phases", 2)]);
+    }
+
+    #[test]
     fn the_time_of_a_rule_counts_from_when_it_was_added() {
         let faults = Faults::default();
         thread::sleep(Duration::from_millis(2));
@@ -456,6 +532,9 @@ mod tests {
             assert!(refused(faults, FaultAction::PowerCut).contains("loses its power with its server"));
         }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
+        for action in [FaultAction::TornCompletion, FaultAction::StalePhase, FaultAction::LateDoorbellRead] {
+            assert!(refused(&untimed, action).ends_with("there are no NVMe queues; allowed: --vfio-user"));
+        }
         let modelled = Faults::new(FaultScope { model: true, interrupts: true });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));
         assert_eq!(modelled.list()[0]["fault"], json!({ "action": "slow-bank", "bank": 0 }), "the bank is named");

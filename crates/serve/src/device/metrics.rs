@@ -118,6 +118,15 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
     for (name, count) in faults {
         line(&mut text, "faults_total", &format!("counter=\"{name}\""), *count as f64);
     }
+    head(
+        &mut text,
+        "completions_total",
+        "counter",
+        "Completions that hosts took from NVMe queues: polled, or after an interrupt.",
+    );
+    for (seen, count) in [("polled", tally.taken.polled), ("interrupt", tally.taken.after_interrupt)] {
+        line(&mut text, "completions_total", &format!("seen=\"{seen}\""), count as f64);
+    }
     if !tally.undefined.is_empty() {
         head(&mut text, "undefined_total", "counter", "What hosts did that their specification leaves undefined.");
     }

@@ -1,5 +1,6 @@
 //! Counters of a server, written by the threads that serve and read by those that show them.
 
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use phaselink_core::ledger::{DirectionOutcome, Latency};
@@ -35,8 +36,38 @@ pub struct Tally {
     pub errors: u64,
     /// Time by which completions came later than modelled; empty with timing off.
     pub lag: Latency,
+    /// Completions that hosts have taken from NVMe queues for I/O.
+    pub taken: CompletionsTaken,
     /// Behaviour of hosts that their standard leaves undefined, and how often it was seen, where that is looked for.
     pub undefined: Vec<(&'static UndefinedBehaviour, u64)>,
+}
+
+/// Counts of completion queue entries that a host has taken: its head doorbell has passed them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompletionsTaken {
+    /// Entries that were taken after an interrupt had been sent for them.
+    pub after_interrupt: u64,
+    /// Entries that were taken without an interrupt: the host has polled the queue.
+    pub polled: u64,
+    /// Entries that were taken while a fault kept their first double word back.
+    pub torn: u64,
+    /// Entries that were taken while a fault kept their phase tag back.
+    pub stale: u64,
+}
+
+impl CompletionsTaken {
+    /// Adds all counts of `other`.
+    pub fn merge(&mut self, other: &CompletionsTaken) {
+        self.after_interrupt += other.after_interrupt;
+        self.polled += other.polled;
+        self.torn += other.torn;
+        self.stale += other.stale;
+    }
+
+    /// Returns the counts that are no faults, with the names of a run's counters.
+    pub fn counters(&self) -> [(&'static str, u64); 2] {
+        [("polled_completions", self.polled), ("interrupt_completions", self.after_interrupt)]
+    }
 }
 
 /// Behaviour of hosts that a standard leaves undefined.
@@ -55,6 +86,8 @@ pub struct UndefinedBehaviour {
 pub struct Tallies {
     open: Mutex<Vec<Arc<Mutex<Tally>>>>,
     closed: Mutex<Tally>,
+    /// Kinds of undefined behaviour that have been told on standard error.
+    told: Mutex<Vec<&'static str>>,
 }
 
 impl Direction {
@@ -119,6 +152,7 @@ impl Tally {
         self.zeroes.merge(&other.zeroes);
         self.errors += other.errors;
         self.lag.merge(&other.lag);
+        self.taken.merge(&other.taken);
         other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
     }
 
@@ -144,6 +178,17 @@ impl Tallies {
         let mut open = locked(&self.open);
         open.retain(|other| !Arc::ptr_eq(other, tally));
         locked(&self.closed).merge(&locked(tally));
+    }
+
+    /// Tells on standard error of a behaviour of hosts that is seen for the first time.
+    pub fn tell_undefined(&self, behaviour: &UndefinedBehaviour) {
+        let UndefinedBehaviour { kind, what, section } = behaviour;
+        let mut told = locked(&self.told);
+        if !told.contains(kind) {
+            told.push(kind);
+            // If standard error is closed, the counts tell it.
+            let _ = writeln!(io::stderr(), "strict: {what} ({section}); counted as {kind}");
+        }
     }
 
     /// Returns the sum of all counts so far.

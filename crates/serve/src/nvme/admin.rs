@@ -2,7 +2,9 @@
 
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry, admin};
+use phaselink_core::protocol::nvme::spec::{
+    COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
+};
 
 use super::command::{CommandRow, copy_in, copy_out};
 use super::controller::{Controller, PendingFormat};
@@ -13,6 +15,7 @@ use super::identify::IDENTIFY_BYTES;
 use super::limits::interrupt_vectors;
 use super::log_pages::{LogSources, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
+use super::strict;
 use crate::device::store::Store;
 
 /// Binary logarithms of the submission and the completion queue entry sizes that CC has to hold when a queue is created.
@@ -59,7 +62,7 @@ admin_commands! {
     DELETE_SUBMISSION_QUEUE, false, None => |controller, command, _host| controller.delete_submission_queue(command);
     CREATE_SUBMISSION_QUEUE, false, None => |controller, command, host| controller.create_submission_queue(command, host);
     GET_LOG_PAGE, false, None => |controller, command, host| controller.get_log_page(command, host);
-    DELETE_COMPLETION_QUEUE, false, None => |controller, command, _host| controller.delete_completion_queue(command);
+    DELETE_COMPLETION_QUEUE, false, None => |controller, command, host| controller.delete_completion_queue(command, host);
     CREATE_COMPLETION_QUEUE, false, None => |controller, command, host| controller.create_completion_queue(command, host);
     IDENTIFY, false, None => |controller, command, host| controller.identify(command, host);
     ABORT, false, None => |controller, command, host| controller.abort(command, host);
@@ -176,6 +179,7 @@ impl Controller {
         if vector.is_some_and(|vector| vector >= interrupt_vectors(&self.identity.limits)) {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
+        self.check_queue_place(command.prp1, entries, COMPLETION_ENTRY_BYTES);
         host.clear_doorbells(queue, false, true);
         let completion = CompletionQueue::new(command.prp1, entries, vector);
         self.set_of_completion_queue(queue).add_completion(queue, completion);
@@ -201,6 +205,7 @@ impl Controller {
         if self.set_of_completion_queue(completion_queue).completion(completion_queue).is_none() {
             return Err(Status::COMPLETION_QUEUE_INVALID);
         }
+        self.check_queue_place(command.prp1, entries, SUBMISSION_ENTRY_BYTES);
         host.clear_doorbells(queue, true, false);
         let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation());
         self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
@@ -219,14 +224,18 @@ impl Controller {
     }
 
     /// Delete I/O Completion Queue (section 5.6): its submission queues have to be deleted first.
-    fn delete_completion_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
+    fn delete_completion_queue(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
         let queue = command.dwords[0] as u16;
         let set = self.set_of_completion_queue(queue);
         match set.completion(queue).filter(|_| queue != 0) {
             None => Err(Status::INVALID_QUEUE_ID),
             Some(completion) if completion.users > 0 => Err(Status::INVALID_QUEUE_DELETION),
             Some(_) => {
-                set.remove_completion(queue);
+                set.remove_completion(queue, host);
                 Ok(DONE)
             }
         }
@@ -305,9 +314,20 @@ impl Controller {
     }
 
     /// Returns the number of entries of a queue to be created (dword 10). The host has to have set the entry size in CC.
-    fn queue_entries(&self, first: u32, is_size_set: bool) -> Result<u32, Status> {
-        let entries = self.identity.limits.check_entries((first >> 16) as u16)?;
+    fn queue_entries(&mut self, first: u32, is_size_set: bool) -> Result<u32, Status> {
+        let (limits, counted_from_zero) = (self.identity.limits, (first >> 16) as u16);
+        let is_beyond = counted_from_zero > limits.entries_field();
+        self.check_strictly(|checks| checks.count_times(is_beyond.into(), &strict::QUEUE_BEYOND_MQES));
+        let entries = limits.check_entries(counted_from_zero)?;
         if is_size_set { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
+    }
+
+    /// Checks strictly that a queue to be created is where no other queue is.
+    fn check_queue_place(&mut self, address: u64, entries: u32, entry_bytes: usize) {
+        let end = address.saturating_add(u64::from(entries) * entry_bytes as u64);
+        let overlaps = |(other, bytes): (u64, usize)| other < end && address < other.saturating_add(bytes as u64);
+        let overlaps = self.sets.iter().flat_map(|set| set.memory_ranges()).any(overlaps);
+        self.check_strictly(|checks| checks.count_times(overlaps.into(), &strict::QUEUE_OVERLAP));
     }
 }
 

@@ -17,7 +17,7 @@ use super::journal::Journal;
 use super::queue_set::{CommandProgress, QueueSet};
 use super::strict::StrictChecks;
 use crate::device::store::Store;
-use crate::device::tally::UndefinedBehaviour;
+use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
 /// NVMe controller without its registers, which the [`AdminHost`] keeps.
 #[derive(Debug)]
@@ -78,6 +78,21 @@ impl Controller {
     /// Returns counts of undefined behaviour since the last call, of all sets that are not lent.
     pub fn take_undefined(&mut self) -> Vec<(&'static UndefinedBehaviour, u64)> {
         self.sets.iter_mut().flat_map(|set| set.take_undefined()).collect()
+    }
+
+    /// Returns counts of completions that the host has taken since the last call, of all sets that are not lent.
+    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
+        let mut sum = CompletionsTaken::default();
+        self.sets.iter_mut().for_each(|set| sum.merge(&set.take_completions_taken(host)));
+        sum
+    }
+
+    /// Ends faults of completions and doorbells whose time is over, of all sets that are not lent.
+    #[inline]
+    pub fn end_faults(&mut self, host: &mut impl Host) {
+        while let Some(ended) = host.take_ended_fault() {
+            let _ = self.sets.iter_mut().any(|set| set.end_fault(ended, host));
+        }
     }
 
     /// Runs a strict check on the set of the admin queue, if strict checks are on.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::registers::Registers;
+use crate::device::faults::CompletionFault;
 
 /// Error of an access to host memory that is not mapped, or not mapped for this kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,15 @@ impl From<Unreachable> for Status {
     fn from(_: Unreachable) -> Status {
         Status::DATA_TRANSFER_ERROR
     }
+}
+
+/// Fault of a queue whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedFault {
+    /// The completion at this address is to be made whole.
+    Completion(u64),
+    /// The doorbell of this submission queue can be read again.
+    Doorbell(u16),
 }
 
 /// Access of a controller to its host. Host memory may change at any time, so two reads of one address may differ.
@@ -66,6 +76,24 @@ pub trait Host {
 
     /// Sends an interrupt with this vector to the host.
     fn interrupt(&mut self, vector: u16);
+
+    /// Returns the fault of the completion that is about to be written at `address`, if a rule asks for one.
+    #[inline]
+    fn completion_fault(&mut self, _address: u64) -> Option<CompletionFault> {
+        None
+    }
+
+    /// Returns true if a fault keeps the device from reading the new value of a submission queue's doorbell.
+    #[inline]
+    fn is_doorbell_late(&mut self, _queue: u16) -> bool {
+        false
+    }
+
+    /// Returns the next fault of a completion or a doorbell whose time is over.
+    #[inline]
+    fn take_ended_fault(&mut self) -> Option<EndedFault> {
+        None
+    }
 }
 
 /// Access to the registers, the doorbells and the clock, which only the admin queue and the controller's life cycle need.

@@ -50,6 +50,7 @@ impl Controller {
         for behaviour in host.registers().take_undefined() {
             self.check_strictly(|checks| checks.count(behaviour));
         }
+        self.end_faults(host);
         self.report_queue_errors(host);
         self.follow_registers(host, store);
         self.execute_pending_format(host, store);
@@ -66,6 +67,7 @@ impl Controller {
         if registers.reset {
             registers.reset = false;
             registers.set_ready(false);
+            self.sets.iter_mut().for_each(|set| set.count_last_taken(host));
             self.disable();
         }
         if host.registers().is_enabled() != self.is_enabled {

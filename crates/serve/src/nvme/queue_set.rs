@@ -13,14 +13,14 @@ use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
 
 use super::command::Command;
-use super::host::{Host, Unreachable};
+use super::host::{EndedFault, Host, Unreachable};
 use super::journal::Journal;
 use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
-use crate::device::tally::UndefinedBehaviour;
+use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
 /// Number of queue identifiers, the admin queue's included.
 const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
@@ -76,6 +76,8 @@ pub struct QueueSet {
     pub(super) journal: Journal,
     /// Strict checks, if they are on.
     pub(super) strict: Option<Box<StrictChecks>>,
+    /// Entries of I/O completion queues that the host has taken since they were last counted.
+    taken: CompletionsTaken,
 }
 
 /// Sets share no cache line with each other, wherever they are allocated.
@@ -97,7 +99,56 @@ impl QueueSet {
             write_cache: true,
             journal: Journal::default(),
             strict: None,
+            taken: CompletionsTaken::default(),
         }
+    }
+
+    /// Returns counts of the completions of I/O queues that the host has taken since the last call.
+    pub fn take_completions_taken(&mut self, host: &mut impl Host) -> CompletionsTaken {
+        self.count_last_taken(host);
+        std::mem::take(&mut self.taken)
+    }
+
+    /// Counts the completions that the host has taken, before the queues go.
+    pub(super) fn count_last_taken(&mut self, host: &mut impl Host) {
+        self.io_queues().for_each(|queue| self.poll_head(queue, host));
+    }
+
+    /// Ends faults of completions and doorbells whose time is over.
+    #[inline]
+    pub fn end_faults(&mut self, host: &mut impl Host) {
+        while let Some(ended) = host.take_ended_fault() {
+            self.end_fault(ended, host);
+        }
+    }
+
+    /// Ends a fault of a completion or a doorbell; returns false if it belongs to no queue of this set.
+    #[cold]
+    pub(super) fn end_fault(&mut self, ended: EndedFault, host: &mut impl Host) -> bool {
+        let address = match ended {
+            EndedFault::Doorbell(queue) => {
+                let submission = self.submissions[usize::from(queue)].as_mut();
+                return submission.map(SubmissionQueue::read_late_doorbell).is_some();
+            }
+            EndedFault::Completion(address) => address,
+        };
+        for queue in self.queues() {
+            // What the host has taken meanwhile is its own.
+            self.poll_head(queue, host);
+            let Some(completion) = &mut self.completions[usize::from(queue)] else { continue };
+            match completion.make_whole(address, host) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.interrupt_pending |= completion.interrupt_pending;
+                    return true;
+                }
+                Err(Unreachable) => {
+                    self.fail();
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Returns counts of undefined behaviour since the last call.
@@ -178,7 +229,8 @@ impl QueueSet {
     }
 
     /// Removes a completion queue.
-    pub(super) fn remove_completion(&mut self, queue: u16) {
+    pub(super) fn remove_completion(&mut self, queue: u16, host: &mut impl Host) {
+        self.poll_head(queue, host);
         self.completions[usize::from(queue)] = None;
         self.update_queues_end();
     }
@@ -393,7 +445,10 @@ impl QueueSet {
         for completion in self.completions[..queues].iter_mut().flatten() {
             if completion.interrupt_pending {
                 completion.interrupt_pending = false;
-                completion.vector.into_iter().for_each(|vector| host.interrupt(vector));
+                if let Some(vector) = completion.vector {
+                    completion.note_interrupt();
+                    host.interrupt(vector);
+                }
             }
         }
     }
@@ -440,8 +495,10 @@ impl QueueSet {
             None => Some(host.doorbells(queue).0),
             Some(shadow) => host.peek(shadow.tail(queue.into())),
         };
-        if doorbell.is_some_and(|tail| submission.set_tail(tail).is_err()) {
-            self.report_invalid_doorbell();
+        match doorbell.map(|tail| submission.set_tail(queue, tail, host)) {
+            None | Some(Ok(false)) => {}
+            Some(Ok(true)) => self.check_strictly(|checks| checks.count(&strict::SUBMISSION_OVERRUN)),
+            Some(Err(_)) => self.report_invalid_doorbell(),
         }
         let submission = self.submissions[usize::from(queue)].as_ref();
         let is_busy = submission.is_some_and(|submission| {
@@ -492,7 +549,9 @@ impl QueueSet {
         };
         let is_invalid = doorbell.is_some_and(|head| completion.set_head(head).is_err());
         let posted = completion.post_held(host);
+        let taken = completion.take_counts();
         self.interrupt_pending |= completion.interrupt_pending;
+        self.count_taken(queue, taken);
         if is_invalid {
             self.report_invalid_doorbell();
         }
@@ -501,11 +560,27 @@ impl QueueSet {
         }
     }
 
-    /// Posts completions that waited because their completion queue was full.
+    /// Counts completions that the host has taken.
+    #[inline]
+    fn count_taken(&mut self, queue: u16, taken: CompletionsTaken) {
+        if taken == CompletionsTaken::default() {
+            return;
+        }
+        if queue > 0 {
+            self.taken.merge(&taken);
+        }
+        self.check_strictly(|checks| {
+            checks.count_times(taken.torn, &strict::COMPLETION_TORN);
+            checks.count_times(taken.stale, &strict::COMPLETION_STALE);
+        });
+    }
+
+    /// Posts completions that waited because their completion queue was full, and sees which entries the host has taken that
+    /// are not whole.
     #[inline]
     pub fn post_held(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
-            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::is_holding) {
+            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::needs_head) {
                 self.poll_head(queue, host);
             }
         }

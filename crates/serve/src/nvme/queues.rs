@@ -9,10 +9,14 @@ use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorb
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
 use super::host::{Host, Unreachable};
+use crate::device::faults::MissingPart;
+use crate::device::tally::CompletionsTaken;
 
 /// Bytes of a submission queue entry.
 pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
 
+/// Byte of a completion queue entry whose lowest bit is the phase tag.
+const PHASE_AT: usize = 14;
 /// Number of entries that are loaded into the cache ahead of the one that is fetched.
 const ENTRIES_AHEAD: u32 = 8;
 
@@ -28,12 +32,24 @@ pub struct SubmissionQueue {
     last_doorbell: u32,
     /// Number that tells this queue from an earlier or later one with the same identifier.
     pub generation: u32,
+    /// Entries that the host has announced since they were last fetched, as far as its doorbell was seen.
+    announced: u32,
+    /// True if a fault keeps the device from reading the doorbell.
+    is_late: bool,
 }
 
 impl SubmissionQueue {
     /// Returns an empty queue whose entries begin at host address `base`.
     pub fn new(base: u64, entries: u32, completion_queue: u16, generation: u32) -> SubmissionQueue {
-        SubmissionQueue { base, ring: SubmissionRing::new(entries), completion_queue, last_doorbell: 0, generation }
+        SubmissionQueue {
+            base,
+            ring: SubmissionRing::new(entries),
+            completion_queue,
+            last_doorbell: 0,
+            generation,
+            announced: 0,
+            is_late: false,
+        }
     }
 
     /// Returns the host address of the queue and its length in bytes.
@@ -41,17 +57,45 @@ impl SubmissionQueue {
         (self.base, self.ring.entries() as usize * SUBMISSION_ENTRY_BYTES)
     }
 
-    /// Sets the tail to the value of the tail doorbell.
+    /// Sets the tail to the value of the tail doorbell, unless a fault keeps the device from reading it. Returns true if the host
+    /// has announced more entries than the queue has room for.
     ///
     /// # Errors
     /// If the queue has no such entry; the tail then stays as it is.
     #[inline]
-    pub fn set_tail(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
+    pub fn set_tail(&mut self, queue: u16, value: u32, host: &mut impl Host) -> Result<bool, InvalidDoorbell> {
         if value == self.last_doorbell {
-            return Ok(());
+            return Ok(false);
         }
+        let overruns = self.count_announced(value);
         self.last_doorbell = value;
-        self.ring.ring(value)
+        if self.is_late || host.is_doorbell_late(queue) {
+            self.is_late = true;
+            return if value < self.ring.entries() { Ok(overruns) } else { Err(InvalidDoorbell) };
+        }
+        self.ring.ring(value).map(|()| overruns)
+    }
+
+    /// Reads the doorbell after a fault that has kept the device from that.
+    pub fn read_late_doorbell(&mut self) {
+        self.is_late = false;
+        // An invalid value has been reported when it was written.
+        let _ = self.ring.ring(self.last_doorbell);
+    }
+
+    /// Counts the entries that a new value of the doorbell announces. Returns true if they are more than the queue has room for.
+    fn count_announced(&mut self, value: u32) -> bool {
+        let entries = self.ring.entries();
+        if value >= entries || self.last_doorbell >= entries {
+            self.announced = self.waiting();
+            return false;
+        }
+        self.announced += wrapped(value + entries - self.last_doorbell, entries);
+        let overruns = self.announced >= entries;
+        if overruns {
+            self.announced = wrapped(value + entries - self.ring.head(), entries);
+        }
+        overruns
     }
 
     /// Prefetches the entries behind the next one, as far as they lie before the end of the ring. Each is a cache line that the
@@ -83,6 +127,7 @@ impl SubmissionQueue {
     #[inline]
     pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<EntryBytes>, Unreachable> {
         let Some((slot, _)) = self.ring.take(1) else { return Ok(None) };
+        self.announced = self.announced.saturating_sub(1);
         if self.waiting() >= ENTRIES_AHEAD {
             let later = wrapped(slot + ENTRIES_AHEAD, self.ring.entries());
             host.prefetch(self.address(later), SUBMISSION_ENTRY_BYTES as u32);
@@ -109,6 +154,21 @@ pub struct CompletionQueue {
     held: VecDeque<Done>,
     /// Number of submission queues whose completions are posted to this queue.
     pub users: u32,
+    /// Newest entries for which no interrupt has been sent.
+    unsignalled: u32,
+    /// Entries that the host has taken since they were last counted.
+    taken: CompletionsTaken,
+    /// Entries that a fault has left without a part.
+    spoiled: Vec<SpoiledEntry>,
+}
+
+/// Entry of a completion queue that a fault has left without a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SpoiledEntry {
+    slot: u32,
+    missing: MissingPart,
+    /// The whole entry.
+    bytes: [u8; COMPLETION_ENTRY_BYTES],
 }
 
 impl CompletionQueue {
@@ -122,6 +182,9 @@ impl CompletionQueue {
             interrupt_pending: false,
             held: VecDeque::new(),
             users: 0,
+            unsignalled: 0,
+            taken: CompletionsTaken::default(),
+            spoiled: Vec::new(),
         }
     }
 
@@ -130,7 +193,7 @@ impl CompletionQueue {
         (self.base, self.ring.entries() as usize * COMPLETION_ENTRY_BYTES)
     }
 
-    /// Sets the head to the value of the head doorbell.
+    /// Sets the head to the value of the head doorbell, and counts the entries that the host has taken.
     ///
     /// # Errors
     /// If the value does not lie between the head and the tail.
@@ -140,7 +203,48 @@ impl CompletionQueue {
             return Ok(());
         }
         self.last_doorbell = value;
-        self.ring.ring(value)
+        let (before, unread) = (self.ring.head(), self.ring.unread());
+        self.ring.ring(value)?;
+        let taken = unread - self.ring.unread();
+        let after_interrupt = taken.min(unread - self.unsignalled);
+        self.unsignalled -= taken - after_interrupt;
+        self.taken.after_interrupt += u64::from(after_interrupt);
+        self.taken.polled += u64::from(taken - after_interrupt);
+        if !self.spoiled.is_empty() {
+            self.take_spoiled(before, taken);
+        }
+        Ok(())
+    }
+
+    /// Counts entries that the host has taken although a part of them was missing.
+    #[cold]
+    fn take_spoiled(&mut self, first: u32, count: u32) {
+        let entries = self.ring.entries();
+        for entry in self.spoiled.extract_if(.., |entry| wrapped(entry.slot + entries - first, entries) < count) {
+            match entry.missing {
+                MissingPart::FirstWord => self.taken.torn += 1,
+                MissingPart::Phase => self.taken.stale += 1,
+            }
+        }
+    }
+
+    /// Returns the counts of entries that the host has taken since the last call.
+    #[inline]
+    pub fn take_counts(&mut self) -> CompletionsTaken {
+        std::mem::take(&mut self.taken)
+    }
+
+    /// Notes that an interrupt has been sent for all entries so far.
+    #[inline]
+    pub fn note_interrupt(&mut self) {
+        self.unsignalled = 0;
+    }
+
+    /// Returns true if the head doorbell is to be polled although the queue is not full: completions wait for a free entry, or the
+    /// host may take an entry that is not whole.
+    #[inline]
+    pub fn needs_head(&self) -> bool {
+        self.is_holding() || !self.spoiled.is_empty()
     }
 
     /// Returns true if completions wait because the queue was full.
@@ -160,9 +264,51 @@ impl CompletionQueue {
             return Ok(());
         }
         let (slot, phase) = self.ring.post();
-        host.post(entry_address(self.base, slot, COMPLETION_ENTRY_BYTES), &completion.entry(phase).encode())?;
+        let (address, entry) =
+            (entry_address(self.base, slot, COMPLETION_ENTRY_BYTES), completion.entry(phase).encode());
+        match host.completion_fault(address) {
+            None => host.post(address, &entry)?,
+            Some(fault) => self.post_spoiled(slot, fault.missing, entry, host)?,
+        }
+        self.unsignalled += 1;
         self.interrupt_pending = true;
         Ok(())
+    }
+
+    /// Writes an entry with one part of the entry that was there before.
+    #[cold]
+    fn post_spoiled(
+        &mut self,
+        slot: u32,
+        missing: MissingPart,
+        bytes: [u8; COMPLETION_ENTRY_BYTES],
+        host: &mut impl Host,
+    ) -> Result<(), Unreachable> {
+        let address = entry_address(self.base, slot, COMPLETION_ENTRY_BYTES);
+        let mut spoiled = bytes;
+        match missing {
+            MissingPart::FirstWord => host.read(address, &mut spoiled[..4])?,
+            MissingPart::Phase => spoiled[PHASE_AT] ^= 1,
+        }
+        self.spoiled.push(SpoiledEntry { slot, missing, bytes });
+        host.post(address, &spoiled)
+    }
+
+    /// Makes the entry at `address` whole, unless the host has taken it meanwhile, and raises the interrupt once more. Returns
+    /// false if the address is not in this queue.
+    ///
+    /// # Errors
+    /// If the queue's memory is no longer mapped.
+    pub fn make_whole(&mut self, address: u64, host: &mut impl Host) -> Result<bool, Unreachable> {
+        let place = |slot| entry_address(self.base, slot, COMPLETION_ENTRY_BYTES);
+        if !(place(0)..place(self.ring.entries())).contains(&address) {
+            return Ok(false);
+        }
+        if let Some(found) = self.spoiled.iter().position(|entry| place(entry.slot) == address) {
+            host.post(address, &self.spoiled.remove(found).bytes)?;
+            self.interrupt_pending = true;
+        }
+        Ok(true)
     }
 
     /// Posts held completions, as far as the queue has free entries.

@@ -57,6 +57,18 @@ behaviours! {
         "the second PRP entry, which is reserved if the first is enough, is not 0", "Base 4.1.1";
     ABORT_OF_UNKNOWN: "abort-of-unknown",
         "Abort names a command that is not in flight", "Base 5.1";
+    SUBMISSION_OVERRUN: "submission-overrun",
+        "more commands are submitted than the queue has room for: entries are overwritten before they are fetched", "Base 3.3.1.5";
+    COMPLETION_TORN: "completion-torn",
+        "a completion is taken while its first double word is still the old one", "Base 3.3.3.2";
+    COMPLETION_STALE: "completion-stale",
+        "a completion is taken before its phase tag is inverted", "Base 3.3.3.2";
+    QUEUE_BEYOND_MQES: "queue-beyond-mqes",
+        "an I/O queue is to have more entries than CAP.MQES allows", "Base 3.1.3.1, 5.4 and 5.5";
+    QUEUE_OVERLAP: "queue-overlap",
+        "a queue is to be where another queue is", "Base 5.4 and 5.5, PRP Entry 1";
+    DMA_OVERLAP: "dma-overlap",
+        "a range of DMA addresses is mapped that overlaps another one", "vfio-user 0.1, VFIO_USER_DMA_MAP";
 }
 
 /// Strict checks of one set of queues: counts by kind, and the commands in flight.
@@ -74,6 +86,11 @@ impl StrictChecks {
             Some((_, count)) => *count += 1,
             None => self.counts.push((behaviour, 1)),
         }
+    }
+
+    /// Counts so many occurrences of a behaviour.
+    pub fn count_times(&mut self, times: u64, behaviour: &'static UndefinedBehaviour) {
+        (0..times).for_each(|_| self.count(behaviour));
     }
 
     fn count_if(&mut self, is_seen: bool, behaviour: &'static UndefinedBehaviour) {
@@ -150,6 +167,7 @@ fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
         (_, opcode::FLUSH) => NO_PARAMETERS,
         (_, opcode::READ) => [0, 0, READ_DWORD_12, 0xffff_ff00, 0, 0],
         (_, opcode::WRITE) => [0, 0, WRITE_DWORD_12, 0x0000_ff00, 0, 0],
+        (_, opcode::WRITE_UNCORRECTABLE) => [0, 0, 0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS],
         (_, opcode::COMPARE | opcode::VERIFY) => [0, 0, READ_DWORD_12, ALL_BITS, 0, 0],
         (_, opcode::WRITE_ZEROES) => [0, 0, ZERO_DWORD_12, ALL_BITS, 0, 0],
         (_, opcode::DATASET_MANAGEMENT) => [0xffff_ff00, 0xffff_fff8, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],

@@ -314,6 +314,11 @@ impl Reach for Connection {
     fn send_interrupt(&mut self, vector: u16) {
         self.signals.send(vector, &self.session.interrupts, self.session.registers.masked);
     }
+
+    #[inline]
+    fn signals(&mut self) -> &mut Signals {
+        &mut self.signals
+    }
 }
 
 impl AdminHost for Connection {

@@ -20,6 +20,7 @@ use crate::clock::Wait;
 use crate::device::Device;
 use crate::device::pace::BATCH;
 use crate::device::store::Geometry;
+use crate::device::tally::CompletionsTaken;
 use crate::front::lifecycle::RequestInFlight;
 use crate::front::poll_group::QueueHandover;
 use crate::front::socket::bind_unix;
@@ -47,7 +48,8 @@ impl ControllerSocket {
     /// # Errors
     /// If the path is taken, or the drive is one that [real hosts cannot have](limits::served_limits).
     pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
-        let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number);
+        let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number)
+            .with_atomic_bytes(drive.nvme.atomic_write_bytes);
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -143,6 +145,8 @@ pub(super) struct ServedController<'a> {
     is_here: bool,
     /// True once a client of the socket has let this thread wait: the next ones leave it at once.
     is_slow: bool,
+    /// Completions that clients had taken when they went.
+    taken: CompletionsTaken,
 }
 
 /// Controller on its way from one thread to another, with its client.
@@ -179,7 +183,17 @@ impl<'a> ServedController<'a> {
             is_aside: false,
             is_here: true,
             is_slow: false,
+            taken: CompletionsTaken::default(),
         }
+    }
+
+    /// Returns counts of completions that clients have taken since the last call, from queues that are not lent.
+    pub(super) fn take_completions_taken(&mut self) -> CompletionsTaken {
+        let mut taken = std::mem::take(&mut self.taken);
+        if let Some(client) = &mut self.client {
+            taken.merge(&self.controller.take_completions_taken(client));
+        }
+        taken
     }
 
     /// Makes the place of the controller on the thread aside, to which it comes when it has to.
@@ -228,7 +242,8 @@ impl<'a> ServedController<'a> {
     fn look_after(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
-        if self.is_lent && self.controller.needs_update(client) {
+        // A fault of a queue may have begun before the queue was lent.
+        if self.is_lent && (client.signals().has_queue_faults() || self.controller.needs_update(client)) {
             self.take_back();
         }
         let Some(client) = &mut self.client else { return };
@@ -245,6 +260,7 @@ impl<'a> ServedController<'a> {
         }
         if is_over {
             self.take_back();
+            self.taken = self.take_completions_taken();
             self.is_slow |= self.client.take().is_some_and(|client| client.has_waited());
             self.controller.power_off();
         }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::interrupts::Interrupts;
 use super::memory::{AccessTarget, Memory};
 use super::session::{Doorbells, Session};
-use crate::device::faults::{DelayQueue, Faults, InterruptFault};
+use crate::device::faults::{CompletionFault, DelayQueue, Faults, InterruptFault};
+use crate::nvme::host::EndedFault;
 use crate::nvme::{Host, Unreachable};
 
 /// Client, as one thread reaches it. Whatever implements this is a [`Host`].
@@ -44,6 +45,9 @@ pub trait Reach {
 
     /// Sends an interrupt by a vector.
     fn send_interrupt(&mut self, vector: u16);
+
+    /// Returns the faults of interrupts, completions and doorbells.
+    fn signals(&mut self) -> &mut Signals;
 
     /// Reads from more than one mapping.
     ///
@@ -162,6 +166,26 @@ impl<T: Reach> Host for T {
     fn interrupt(&mut self, vector: u16) {
         self.send_interrupt(vector);
     }
+
+    #[inline]
+    fn completion_fault(&mut self, address: u64) -> Option<CompletionFault> {
+        let signals = self.signals();
+        let fault = signals.faults.match_completion()?;
+        signals.queue_faults.push(fault.time, EndedFault::Completion(address));
+        Some(fault)
+    }
+
+    #[inline]
+    fn is_doorbell_late(&mut self, queue: u16) -> bool {
+        let signals = self.signals();
+        let time = signals.faults.match_doorbell();
+        time.inspect(|time| signals.queue_faults.push(*time, EndedFault::Doorbell(queue))).is_some()
+    }
+
+    #[inline]
+    fn take_ended_fault(&mut self) -> Option<EndedFault> {
+        self.signals().queue_faults.take_due()
+    }
 }
 
 /// Sender of interrupts, some of which a fault loses or repeats.
@@ -170,12 +194,14 @@ pub struct Signals {
     faults: Arc<Faults>,
     /// Vectors of interrupts that a fault repeats.
     again: DelayQueue<u16>,
+    /// Faults of completions and doorbells, until they end.
+    queue_faults: DelayQueue<EndedFault>,
 }
 
 impl Signals {
     /// Makes the sender of a device with these fault rules.
     pub fn new(faults: &Arc<Faults>) -> Signals {
-        Signals { faults: Arc::clone(faults), again: DelayQueue::default() }
+        Signals { faults: Arc::clone(faults), again: DelayQueue::default(), queue_faults: DelayQueue::default() }
     }
 
     /// Sends an interrupt. `masked` are the pin's bits of INTMS.
@@ -188,18 +214,26 @@ impl Signals {
         interrupts.raise(vector, masked);
     }
 
-    /// Repeats interrupts that are due; returns the time until the next one, if there is one.
+    /// Repeats interrupts that are due; returns the time until the next one, or the end of another fault, if there is one.
     #[inline]
     pub fn send_again(&mut self, interrupts: &Interrupts, masked: u32) -> Option<Duration> {
         while let Some(vector) = self.again.take_due() {
             interrupts.raise(vector, masked);
         }
-        self.again.due_in()
+        let (again, ended) = (self.again.due_in(), self.queue_faults.due_in());
+        again.into_iter().chain(ended).min()
+    }
+
+    /// Returns true if a completion or a doorbell has a fault that has not ended.
+    #[inline]
+    pub fn has_queue_faults(&self) -> bool {
+        !self.queue_faults.is_empty()
     }
 
     /// Takes over the interrupts that another thread, which sends no more, was to repeat.
     pub fn inherit(&mut self, other: Signals) {
         self.again.extend(other.again);
+        self.queue_faults.extend(other.queue_faults);
     }
 }
 
@@ -268,5 +302,10 @@ impl Reach for Mapped {
 
     fn send_interrupt(&mut self, vector: u16) {
         self.signals.send(vector, &self.interrupts, self.masked);
+    }
+
+    #[inline]
+    fn signals(&mut self) -> &mut Signals {
+        &mut self.signals
     }
 }

@@ -16,10 +16,11 @@ use super::controller::{ControllerSocket, ServedController};
 use super::lending::{ControllerGroups, Handover, LentQueues, group_of};
 use super::reach::Reach;
 use crate::clock::Wait;
+use crate::device::Device;
 use crate::device::counter::Counter;
 use crate::device::empty_exchange::exchange_of_words;
 use crate::device::pace::SLEEP_MAX;
-use crate::device::tally::UndefinedBehaviour;
+use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
@@ -246,15 +247,34 @@ impl<'a> ControllerGroup<'a> {
         }
     }
 
-    fn count_undefined(&mut self, counter: &mut Counter<'_>) {
+    fn count_undefined(&mut self, counter: &mut Counter<'_>, device: &Device) {
         let mut note = |seen: Vec<(&'static UndefinedBehaviour, u64)>| {
-            seen.into_iter().for_each(|(behaviour, count)| counter.counts().note_undefined(behaviour, count));
+            for (behaviour, count) in seen {
+                device.tallies.tell_undefined(behaviour);
+                counter.counts().note_undefined(behaviour, count);
+            }
         };
         self.controllers.iter_mut().for_each(|controller| note(controller.controller.take_undefined()));
         for borrowed in &self.borrowed {
             if let Some(mut entered) = borrowed.slot.enter() {
                 entered.iter_mut().for_each(|lent| note(lent.set.take_undefined()));
             }
+        }
+    }
+
+    /// Counts completions that hosts have taken.
+    fn count_taken(&mut self, counter: &mut Counter<'_>) {
+        let mut taken = CompletionsTaken::default();
+        self.controllers.iter_mut().for_each(|controller| taken.merge(&controller.take_completions_taken()));
+        for borrowed in &self.borrowed {
+            if let Some(mut entered) = borrowed.slot.enter()
+                && let Some(lent) = &mut *entered
+            {
+                taken.merge(&lent.set.take_completions_taken(&mut lent.host));
+            }
+        }
+        if taken != CompletionsTaken::default() {
+            counter.counts().taken.merge(&taken);
         }
     }
 }
@@ -316,11 +336,13 @@ impl FrontEnd for ControllerGroup<'_> {
                 && let Some(lent) = &mut *entered
             {
                 lent.host.interrupt_again();
+                lent.set.end_faults(&mut lent.host);
                 lent.set.post_held(&mut lent.host);
                 lent.set.send_interrupts(&mut lent.host);
             }
         }
-        self.count_undefined(&mut life.counter);
+        self.count_taken(&mut life.counter);
+        self.count_undefined(&mut life.counter, device);
         any
     }
 
@@ -358,7 +380,8 @@ impl FrontEnd for ControllerGroup<'_> {
     }
 
     fn end(&mut self, life: &mut Lifecycle<'_, CommandRequest>) {
-        self.count_undefined(&mut life.counter);
+        self.count_taken(&mut life.counter);
+        self.count_undefined(&mut life.counter, life.device);
     }
 }
 

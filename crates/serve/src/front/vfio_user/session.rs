@@ -196,7 +196,9 @@ impl Session {
         let (_, flags, offset, start, bytes) = read().ok_or(libc::EINVAL)?;
         let (readable, writable) = (flags & MAP_READ != 0, flags & MAP_WRITE != 0);
         let wanted = RegionRequest { start, bytes, offset, readable, writable };
-        self.memory.map(&wanted, fds.first()).map_err(error_number)?;
+        let mapped = self.memory.map(&wanted, fds.first());
+        self.registers.note(mapped == Err(RegionRefusal::Exists), &strict::DMA_OVERLAP);
+        mapped.map_err(error_number)?;
         Ok(ReplyPayload::default())
     }
 
