@@ -226,9 +226,7 @@ impl Faults {
         }
         self.met.insert(number, met);
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
-        if let Some(data) = data.as_mut().filter(|_| is_in_doubt) {
-            data.doubt(number);
-        }
+        data.as_mut().filter(|_| is_in_doubt).into_iter().for_each(|data| data.doubt(number));
         if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
     }
 

@@ -160,7 +160,7 @@ impl Faults {
             FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
             }
-            _ if fault.action.is_of_queue() && !interrupts => ("there are no NVMe queues", "--vfio-user"),
+            _ if fault.action.is_of_queue() && !interrupts => ("hosts have no queues of their own", "--vfio-user"),
             FaultSubject::Interrupt if !interrupts && !model => {
                 ("no interrupts are sent", "--vfio-user, or --timing on")
             }
@@ -533,7 +533,7 @@ mod tests {
         }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
         for action in [FaultAction::TornCompletion, FaultAction::StalePhase, FaultAction::LateDoorbellRead] {
-            assert!(refused(&untimed, action).ends_with("there are no NVMe queues; allowed: --vfio-user"));
+            assert!(refused(&untimed, action).ends_with("hosts have no queues of their own; allowed: --vfio-user"));
         }
         let modelled = Faults::new(FaultScope { model: true, interrupts: true });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));

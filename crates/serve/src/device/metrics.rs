@@ -122,7 +122,7 @@ pub fn text(tally: &Tally, faults: &[(&'static str, u64)]) -> String {
         &mut text,
         "completions_total",
         "counter",
-        "Completions that hosts took from NVMe queues: polled, or after an interrupt.",
+        "Completions that hosts took from their queues: polled, or after an interrupt.",
     );
     for (seen, count) in [("polled", tally.taken.polled), ("interrupt", tally.taken.after_interrupt)] {
         line(&mut text, "completions_total", &format!("seen=\"{seen}\""), count as f64);

@@ -20,7 +20,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 
 use super::StoreRefusal;
-use super::state::State;
+use super::state::StoreState;
 
 const HEADER_BYTES: usize = 4096;
 /// The first bytes of every store.
@@ -83,7 +83,7 @@ impl StoreKind {
 
 /// Header of a store that has been opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Header {
+pub(super) struct StoreHeader {
     geometry: Geometry,
     kind: StoreKind,
     kind_version: u32,
@@ -108,10 +108,10 @@ impl Geometry {
     }
 }
 
-impl Header {
-    fn new(geometry: Geometry, kind: StoreKind) -> Header {
+impl StoreHeader {
+    fn new(geometry: Geometry, kind: StoreKind) -> StoreHeader {
         let Version { number: version, data_start } = NEWEST;
-        Header { geometry, kind, kind_version: kind.version(), version, data_start }
+        StoreHeader { geometry, kind, kind_version: kind.version(), version, data_start }
     }
 
     /// Returns true if the file keeps state beside its bytes.
@@ -138,7 +138,7 @@ impl Header {
         page
     }
 
-    fn decode(page: &[u8; HEADER_BYTES]) -> Result<Header, StoreRefusal> {
+    fn decode(page: &[u8; HEADER_BYTES]) -> Result<StoreHeader, StoreRefusal> {
         let word = |at: usize| u32::from_le_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let number = word(8);
@@ -155,14 +155,14 @@ impl Header {
         }
         let geometry = Geometry { capacity_bytes: long(16), block_bytes: word(12) };
         if let Some(Version { number: version, data_start }) = older {
-            return Ok(Header { version, data_start, ..Header::new(geometry, StoreKind::Conventional) });
+            return Ok(StoreHeader { version, data_start, ..StoreHeader::new(geometry, StoreKind::Conventional) });
         }
         let Some(kind) = StoreKind::ALL.into_iter().find(|kind| kind.number() == word(24)) else {
             let allowed = StoreKind::ALL.map(StoreKind::name).join(", ");
             let found = format!("the store holds a namespace of the unknown kind {}", word(24));
             return Err(StoreRefusal::new(found, format!("namespaces of the kinds {allowed}")));
         };
-        Ok(Header { geometry, kind, kind_version: word(28), version: number, data_start: long(32) })
+        Ok(StoreHeader { geometry, kind, kind_version: word(28), version: number, data_start: long(32) })
     }
 
     /// Checks that the store is of a kind, and has the version of that kind's format that is known here.
@@ -185,7 +185,7 @@ impl Header {
         if self.version == NEWEST.number {
             return Ok(());
         }
-        State::clear(file)?;
+        StoreState::clear(file)?;
         file.sync_data()?;
         self.version = NEWEST.number;
         file.write_all_at(&self.encode(), 0)?;
@@ -194,9 +194,9 @@ impl Header {
 }
 
 /// Checks that `file` is a store of this geometry and kind, or makes it one if it is empty.
-pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<Header, StoreRefusal> {
+pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<StoreHeader, StoreRefusal> {
     let length = file.metadata()?.len();
-    let new = Header::new(geometry, kind);
+    let new = StoreHeader::new(geometry, kind);
     let expected = new.file_bytes();
     if length == 0 || length == expected && is_hole(file)? {
         create(file, &new)?;
@@ -212,7 +212,7 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
         let allowed = format!("a store, of {expected} bytes, or a path where there is no file yet");
         return Err(StoreRefusal::new(found, allowed));
     }
-    let found = Header::decode(&page)?;
+    let found = StoreHeader::decode(&page)?;
     found.check_kind(kind)?;
     if found.geometry != geometry {
         return Err(StoreRefusal::new(format!("the store holds {}", words(found.geometry)), words(geometry)));
@@ -234,7 +234,7 @@ fn is_hole(file: &File) -> io::Result<bool> {
     }
 }
 
-fn create(file: &File, header: &Header) -> Result<(), StoreRefusal> {
+fn create(file: &File, header: &StoreHeader) -> Result<(), StoreRefusal> {
     file.set_len(header.file_bytes())?;
     file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;

@@ -37,8 +37,8 @@ use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
 
 use file::FileBacking;
-use header::Header;
-use state::State;
+use header::StoreHeader;
+use state::StoreState;
 use unreadable::Unreadable;
 use written::WrittenPages;
 
@@ -57,7 +57,7 @@ pub struct Store {
     /// Mapping of the bytes.
     map: MmapRaw,
     /// Records beside the bytes, and the header of the file, if there is one.
-    state: Mutex<(State, Option<Header>)>,
+    state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
 }
 
@@ -495,7 +495,7 @@ fn open(path: &Path, geometry: Geometry, kind: StoreKind) -> Result<Store, Store
 fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> Result<Store, StoreRefusal> {
     let header = header::check_or_create(&file, geometry, kind)?;
     let data_start = header.data_start;
-    let state = if header.has_state() { State::read(&file)? } else { State::default() };
+    let state = if header.has_state() { StoreState::read(&file)? } else { StoreState::default() };
     let unreadable = state.record(StateTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;

@@ -36,16 +36,16 @@ pub enum StateTag {
 
 /// Records of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct StoreState {
     records: BTreeMap<u32, Vec<u8>>,
     /// Number of saves so far.
     saves: u64,
 }
 
-impl State {
+impl StoreState {
     /// Reads the newest whole state of a file; an empty one if there is none.
-    pub(super) fn read(file: &File) -> io::Result<State> {
-        let mut newest = State::default();
+    pub(super) fn read(file: &File) -> io::Result<StoreState> {
+        let mut newest = StoreState::default();
         for slot in 0..2 {
             if let Some(state) = read_slot(file, slot)?.filter(|state| state.saves > newest.saves) {
                 newest = state;
@@ -93,8 +93,8 @@ impl State {
     }
 
     /// Returns the state that the bytes of a slot hold, from its head on; nothing if they are damaged.
-    fn decode(saves: u64, mut rest: &[u8]) -> Option<State> {
-        let mut state = State { records: BTreeMap::new(), saves };
+    fn decode(saves: u64, mut rest: &[u8]) -> Option<StoreState> {
+        let mut state = StoreState { records: BTreeMap::new(), saves };
         while !rest.is_empty() {
             let (head, others) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
             let [tag, length] = [0, 1].map(|word| u32::from_le_bytes(head.as_chunks().0[word]));
@@ -106,7 +106,7 @@ impl State {
     }
 }
 
-fn read_slot(file: &File, slot: u64) -> io::Result<Option<State>> {
+fn read_slot(file: &File, slot: u64) -> io::Result<Option<StoreState>> {
     let at = SLOTS_AT + slot * SLOT_BYTES;
     let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, at)?;
@@ -117,7 +117,7 @@ fn read_slot(file: &File, slot: u64) -> io::Result<Option<State>> {
     let mut records = vec![0; length as usize];
     file.read_exact_at(&mut records, at + HEAD_BYTES as u64)?;
     let is_whole = head[16..] == checksum(&head[..16], &records).to_le_bytes();
-    Ok(State::decode(saves, &records).filter(|_| is_whole))
+    Ok(StoreState::decode(saves, &records).filter(|_| is_whole))
 }
 
 fn checksum(numbers: &[u8], records: &[u8]) -> u32 {
@@ -141,28 +141,28 @@ mod tests {
     #[test]
     fn newest_whole_state_is_read_and_a_damaged_one_gives_way_to_the_one_before() {
         let file = file();
-        assert_eq!(State::read(&file).unwrap(), State::default());
-        let mut state = State::default();
+        assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
+        let mut state = StoreState::default();
         for value in 1..=3_u8 {
             state.save(StateTag::Unreadable, vec![value; 40], Some(&file)).unwrap();
             state.save(StateTag::Sanitize, vec![value], Some(&file)).unwrap();
         }
-        let found = State::read(&file).unwrap();
+        let found = StoreState::read(&file).unwrap();
         assert_eq!((found.record(StateTag::Unreadable), found.saves), (Some(&vec![3; 40]), 6));
         file.write_all_at(&[0xff], SLOTS_AT + HEAD_BYTES as u64 + 9).unwrap();
-        let before = State::read(&file).unwrap();
+        let before = StoreState::read(&file).unwrap();
         assert_eq!((before.record(StateTag::Sanitize), before.saves), (Some(&vec![2]), 5));
-        State::clear(&file).unwrap();
-        assert_eq!(State::read(&file).unwrap(), State::default());
+        StoreState::clear(&file).unwrap();
+        assert_eq!(StoreState::read(&file).unwrap(), StoreState::default());
     }
 
     #[test]
     fn record_that_has_no_room_is_refused_and_changes_nothing() {
-        let (file, mut state) = (file(), State::default());
+        let (file, mut state) = (file(), StoreState::default());
         state.save(StateTag::Events, vec![1], Some(&file)).unwrap();
         let large = vec![0; SLOT_BYTES as usize];
         let refused = state.save(StateTag::Events, large, Some(&file)).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
-        assert_eq!((State::read(&file).unwrap(), state.record(StateTag::Events)), (state.clone(), Some(&vec![1])));
+        assert_eq!((StoreState::read(&file).unwrap(), state.record(StateTag::Events)), (state.clone(), Some(&vec![1])));
     }
 }
