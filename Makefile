@@ -5,7 +5,7 @@ ifeq ($(CI),true)
 export CARGO_INCREMENTAL ?= 0
 endif
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce depends depends-check pss-hour flash ecc crash docs docs-test book clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check pss-hour flash ecc crash docs docs-test book clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -153,6 +153,14 @@ torture:
 
 reproduce:
 	cargo run --release -- reproduce
+
+# Measurements beside the model's values, and the folds of the cross-validation, as a page of the data set.
+validation:
+	cargo build --release
+	{ printf '# Measurements beside the model\n\n%s, commit %s. Renewed by `make validation`.\n\n## Shipped descriptions\n\n' "$$(date -u +%F)" "$$(git rev-parse --short HEAD)"; \
+	  target/release/phaselink validate --markdown; printf '\n## Folds\n\n'; \
+	  target/release/phaselink validate --folds --markdown; } > target/validation.md
+	mv target/validation.md crates/cli/validation/README.md
 
 # After a change of models, presets or plans; look at the difference.
 depends:

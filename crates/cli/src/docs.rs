@@ -21,7 +21,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages! {
     "tutorial" "python" "guide" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
     "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
-    "reports" "json" "stages" "models" "hosts" "media" "flash" "dma" "ecc" "one-request" "one-served-command" "torture"
+    "reports" "json" "stages" "models" "hosts" "validation" "media" "flash" "dma" "ecc" "one-request" "one-served-command" "torture"
     "decisions"
 };
 

@@ -49,6 +49,7 @@ mod torture;
 mod trace;
 mod trace_info;
 mod traces;
+mod validate;
 
 /// The page on front-ends, whose example runs as a test.
 #[cfg(doctest)]
@@ -92,6 +93,7 @@ enum Command {
     Endurance(endurance::Arguments),
     Breakeven(breakeven::Arguments),
     Reproduce(reproduce::Arguments),
+    Validate(validate::Arguments),
     Ecc(ecc::Arguments),
     Torture(torture::Arguments),
     Serve(serve::Arguments),
@@ -142,6 +144,7 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Breakeven(arguments) => breakeven::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Validate(arguments) => validate::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Torture(arguments) => torture::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),

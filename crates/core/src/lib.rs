@@ -59,6 +59,7 @@ pub mod stream;
 pub mod sweep;
 pub mod torture;
 pub mod uncertainty;
+pub mod validate;
 
 #[cfg(test)]
 mod tests;

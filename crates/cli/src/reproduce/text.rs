@@ -6,6 +6,7 @@ use std::fmt::Write;
 use phaselink_core::report::Table;
 use phaselink_core::report::csv::quoted;
 use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
+use phaselink_core::validate::Provenance;
 use serde_json::Value;
 
 use crate::describe;
@@ -35,13 +36,14 @@ pub(super) fn text(rows: &[Row]) -> String {
 
 /// Returns a table with a line for each paper: predictions, results that depend on fitted constants, and inputs.
 pub(super) fn summary(rows: &[Row]) -> String {
-    let mut table = Table::new().left("source").right("predicted").right("reproduced").right("on fits");
+    let mut table = Table::new().left("source").right("predicted").right("reproduced").right("others");
     for column in ["reproduced", "inputs", "fitted constants"] {
         table = table.right(column);
     }
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
-        let results =
-            |leaning: bool| paper.iter().filter(move |row| row.kind != ClaimKind::Input && (row.fitted > 0) == leaning);
+        let results = |leaning: bool| {
+            paper.iter().filter(move |row| row.kind != ClaimKind::Input && is_prediction(row) != leaning)
+        };
         let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
         let inputs = paper.iter().filter(|row| row.kind == ClaimKind::Input).count();
@@ -60,12 +62,12 @@ pub(super) fn markdown(rows: &[Row]) -> String {
 /// Counts results by verdict: those that no fitted constant moves, those that depend on one, and inputs apart.
 pub(super) fn count(rows: &[Row]) -> String {
     let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == ClaimKind::Input);
-    let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
+    let (predictions, leaning): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| is_prediction(row));
     let fitted: BTreeSet<(&str, &str)> =
         rows.iter().flat_map(|row| row.fitted_keys.iter().map(|key| (row.paper.as_str(), key.as_str()))).collect();
     let papers: BTreeSet<&str> = rows.iter().map(|row| row.paper.as_str()).collect();
     let mut text = format!(
-        "{}. Predictions, which no fitted constant moves: {}. Results that lean on fitted constants: {}. Inputs: {}. {} in {}.",
+        "{}. Predictions: {}. Results that lean on fitted or solved constants, or return an input: {}. Inputs: {}. {} in {}.",
         describe::counted(rows.len() as u64, "row"),
         verdicts(&predictions),
         verdicts(&leaning),
@@ -79,6 +81,11 @@ pub(super) fn count(rows: &[Row]) -> String {
         let _ = write!(text, " The interval of {inside} of {known} predicted numbers holds the published one.");
     }
     text
+}
+
+/// True if no constant was taken from the row or its table.
+fn is_prediction(row: &Row) -> bool {
+    row.provenance == Provenance::Predicted
 }
 
 /// Counts verdicts, as in `12: 9 reproduced, 2 off, 1 unexplained`.
@@ -100,7 +107,7 @@ pub(super) fn table(rows: &[Row]) -> Table {
     for column in ["error %", "allowed"] {
         table = table.right(column);
     }
-    table = table.left("verdict").right("fitted").right("assumed");
+    table = table.left("verdict").left("provenance").right("fitted").right("assumed");
     let has_intervals = rows.iter().any(|row| row.interval.is_some());
     if has_intervals {
         table = table.right("from").right("to").left("published").left("most of it from");
@@ -115,6 +122,7 @@ pub(super) fn table(rows: &[Row]) -> Table {
             error(row),
             allowed(row),
             String::from(verdict(row.verdict)),
+            String::from(row.provenance.word()),
             counted(row.fitted),
             counted(row.depends_on.len().saturating_sub(row.fitted)),
         ];

@@ -27,7 +27,7 @@ macro_rules! pages {
 pages! {
     tutorial = "tutorial" guide = "guide" model_my_drive = "model-my-drive" read_a_report = "read-a-report"
     which_interface = "which-interface" serve_to_qemu = "serve-to-qemu" sweep_on_a_cluster = "sweep-on-a-cluster"
-    fio = "fio" traces = "traces" hosts = "hosts" media = "media" flash = "flash" sweep = "sweep" fit = "fit" json = "json"
+    fio = "fio" traces = "traces" hosts = "hosts" validation = "validation" media = "media" flash = "flash" sweep = "sweep" fit = "fit" json = "json"
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python"
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request" one_served_command = "one-served-command"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"

@@ -5,7 +5,7 @@ use super::demand::Demands;
 use super::workload::{Class, Workload};
 use super::{EngineSoftware, Parts};
 use crate::config::{LockHeld, Wait};
-use crate::host::software::{Cost, locks};
+use crate::host::software::{Cost, LockCost, locks};
 use crate::host::stack::{Path, Stack, StackStep, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -240,8 +240,9 @@ impl Parts<'_> {
         let names = locks(&self.drive.stack);
         for class in &workload.classes {
             let costs = software.down(class.direction).kernel.iter().chain(&software.up.kernel);
-            for (lock, held) in costs.filter_map(|cost| cost.lock) {
-                demands.add_of_host(&format!("lock {}", names[lock]), 1.0, held, class.share);
+            for LockCost { lock, hold, .. } in costs.filter_map(|cost| cost.lock) {
+                let locks = f64::from(self.drive.drives);
+                demands.add_of_host(&format!("lock {}", names[lock]), locks, hold, class.share);
             }
         }
     }
@@ -251,6 +252,6 @@ impl Parts<'_> {
 fn spend(ledger: &mut Ledger, costs: &[Cost], direction: DataDirection, bytes: u32) {
     let io = Io { op: direction.into(), offset: 0, bytes };
     for cost in costs {
-        ledger.spend(cost.stage, cost.of(&io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));
+        ledger.spend(cost.stage, cost.of(&io) + cost.lock.map_or(Span::ZERO, |it| it.hold));
     }
 }

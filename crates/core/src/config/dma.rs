@@ -15,6 +15,10 @@ section! {
         to_host_ns => to_host: Span = ZERO, ZERO..=LONGEST;
         /// Time for which each piece of a transfer occupies the DMA engine
         piece_ns => piece: Span = ZERO, ZERO..=LONGEST;
+        /// Time for which each piece of a transfer to host memory occupies the DMA engine; 0: `piece_ns`
+        to_host_piece_ns => to_host_piece: Span = ZERO, ZERO..=LONGEST;
+        /// Size of a piece of a transfer to host memory; 0: `piece_bytes`
+        to_host_piece_bytes => to_host_piece_bytes: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512];
         /// Size of a piece: what the DMA engine moves at once between the link and the device's own memory
         piece_bytes => piece_bytes: u32 = 64, [8, 16, 32, 64, 128, 256, 512];
         /// True if the DMA engine moves pieces in both directions at once, false if they take turns
@@ -23,6 +27,12 @@ section! {
         word_bytes => word_bytes: u32 = 1, [1, 2, 4, 8, 16, 32, 64];
         /// Time to fetch data from the device's own memory before it goes to host memory; data of other transfers is fetched meanwhile
         fetch_ns => fetch: Span = ZERO, ZERO..=LONGEST;
+        /// Rate at which data is fetched from the device's own memory before it goes to host memory, beside `fetch_ns`; 0: at once
+        fetch_bytes_per_ns => fetch_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+        /// Rate of the device's own memory, which both directions of a full-duplex engine share; 0: no limit
+        memory_bytes_per_ns => memory_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+        /// True if a transfer from host memory is stored as a whole once all of its requests have come, false if each request is stored by itself
+        store_whole => store_whole: bool = false, any();
         /// Rate at which data from host memory is stored in the device, once all data of a request has come and before it counts as arrived; 0: at once
         store_bytes_per_ns => store_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
         /// Address multiple at which the DMA engine splits reads of host memory into requests; 0: as the link splits them (Max_Read_Request_Size)
@@ -35,7 +45,7 @@ section! {
 impl Dma {
     /// True if transfers occupy the engine, so that they take turns.
     pub fn takes_turns(&self) -> bool {
-        [self.from_host, self.to_host, self.piece].iter().any(|time| !time.is_zero())
+        [self.from_host, self.to_host, self.piece, self.to_host_piece].iter().any(|time| !time.is_zero())
     }
 
     /// True if there is a DMA engine, that is, if any key costs time or limits requests.

@@ -55,6 +55,8 @@ pub const WORDS: &[&str] = &[
     "bfq",
     "fio",
     "mitigations",
+    "iommu-lazy",
+    "iommu-strict",
 ];
 
 impl IoEngine {

@@ -41,6 +41,12 @@ section! {
         mmio_room => mmio_room: u16 = 16, 1..=1024;
         /// Processor time of one context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
+        /// Extra time of a context switch for each doubling of the threads that wait for the core, beyond eight of them
+        context_switch_growth_ns => context_switch_growth: Span = ZERO, ZERO..=LONGEST;
+        /// Extra processor time of a core that has idled for `cold_after_ns` or longer before its next thread runs, because caches and branch predictors have gone cold; after a shorter time it is less in proportion
+        cold_ns => cold: Span = ZERO, ZERO..=LONGEST;
+        /// Idle time after which a core is as cold as it gets
+        cold_after_ns => cold_after: Span = us(60), ZERO..=LONGEST;
         /// Processor time to take a thread that goes to sleep off its core; 0: as `context_switch_ns`
         deactivate_ns => deactivate: Span = ZERO, ZERO..=LONGEST;
         /// Processor time to put a woken thread onto an idle core; 0: as `context_switch_ns`

@@ -17,6 +17,12 @@ section! {
         core_read_ns => core_read: Span = ZERO, ZERO..=LONGEST;
         /// Time of a device's read of a cache line from DRAM
         dram_read_ns => dram_read: Span = ns(160), ZERO..=LONGEST;
+        /// Size of the last-level cache, for bare transfers (`phaselink dma`) in a window of memory that may exceed it; 0: it holds every window
+        llc_kib => llc_kib: u32 = 0, 0..=4_194_304;
+        /// Size of the part of the last-level cache that a device's writes may fill (two of twenty ways on processors with Data Direct I/O); 0: as `llc_kib`
+        llc_io_kib => llc_io_kib: u32 = 0, 0..=4_194_304;
+        /// Share of the device's reads of user data that find DRAM in place of `data_placement`
+        data_cold_ratio => data_cold_ratio: f64 = 0.0, 0.0..=1.0;
         /// Extra time of a device's read or write of memory at another socket
         remote_ns => remote: Span = ns(100), ZERO..=LONGEST;
         /// Time from the arrival of a device's posted write to its data being visible to the cores

@@ -28,6 +28,8 @@ section! {
         application => application: Application = Application::Loop, any();
         /// True if the kernel's mitigations against speculative execution attacks are on, which make entering and leaving the kernel slower
         mitigations => mitigations: bool = true, any();
+        /// What the kernel does to let a device reach a request's buffer: `passthrough` (nothing, or a mapping that was made before), `lazy` (it maps each buffer, and invalidates translations now and then) or `strict` (it waits for an invalidation at each unmapping)
+        iommu => iommu: IommuMode = IommuMode::Passthrough, any();
         /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
         poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;
         /// Time to wake the kernel's poll thread of a job with `sqthread_poll` from its sleep
@@ -62,7 +64,7 @@ section! {
         complete_lines => complete_lines: u8 = 0, 0..=64;
         /// True if the stage ends by waking a kernel thread, which carries the request further while the submitting thread sleeps
         hand_over => hand_over: bool = false, any();
-        /// Condition under which a request passes the stage: words that must be true for its job, or false if `!` precedes them. A word is an I/O engine, an option of it, a file system, an I/O scheduler, `fio` or `mitigations`; empty: always
+        /// Condition under which a request passes the stage: words that must be true for its job, or false if `!` precedes them. A word is an I/O engine, an option of it, a file system, an I/O scheduler, `fio`, `mitigations`, `iommu-lazy` or `iommu-strict`; empty: always
         when => when: String = String::new(), any();
         /// True if the stage is code of the application, which runs on the application's thread even if another thread runs the kernel's part
         user => user: bool = false, any();
@@ -78,6 +80,10 @@ section! {
         submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST;
         /// Processor time of the stage during completion for each started 4 KiB of data
         complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
+        /// Extra processor time of the stage during submission for a request of more than 4 KiB, whose pages the driver hands to the device as a list
+        submit_list_ns => submit_list: Span = ZERO, ZERO..=LONGEST;
+        /// Extra processor time of the stage during completion for a request of more than 4 KiB
+        complete_list_ns => complete_list: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
@@ -120,6 +126,30 @@ pub enum IoScheduler {
 
 names! { IoScheduler { "none" => None, "mq-deadline" => MqDeadline, "kyber" => Kyber, "bfq" => Bfq } }
 
+/// Work of the kernel for a host's IOMMU at each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IommuMode {
+    /// No work: no IOMMU, or one that lets addresses pass.
+    Passthrough,
+    /// Buffers are mapped and unmapped; translations are invalidated together now and then.
+    Lazy,
+    /// Buffers are mapped and unmapped, and each unmapping waits for its invalidation.
+    Strict,
+}
+
+names! { IommuMode { "passthrough" => Passthrough, "lazy" => Lazy, "strict" => Strict } }
+
+impl IommuMode {
+    /// Condition word of a stage that stands for this work; none if there is no work.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            IommuMode::Passthrough => None,
+            IommuMode::Lazy => Some("iommu-lazy"),
+            IommuMode::Strict => Some("iommu-strict"),
+        }
+    }
+}
+
 impl Stack {
     /// I/O engines that the stack supports, the default first; empty if its software is the same for every engine.
     ///
@@ -141,7 +171,7 @@ impl Stack {
         let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
         let application = Some(self.application.name()).filter(|_| self.application != Application::Loop);
         let mitigations = self.mitigations.then_some("mitigations");
-        let own = [filesystem, scheduler, application, mitigations].into_iter().flatten();
+        let own = [filesystem, scheduler, application, mitigations, self.iommu.word()].into_iter().flatten();
         engine.words().iter().copied().chain(switches.words()).chain(own).collect()
     }
 }

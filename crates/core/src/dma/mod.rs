@@ -15,7 +15,7 @@ mod machine;
 mod measured;
 mod options;
 
-use crate::config::Placement;
+use crate::config::{Placement, RootComplex};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
@@ -206,8 +206,23 @@ impl Question {
             Some(Cache::DeviceWritten) => Placement::Cache,
         };
         root_complex.data_placement = placement.on_socket(is_remote);
+        root_complex.data_cold_ratio = root_complex.data_cold_ratio.max(self.cold_ratio(root_complex));
         root_complex.iommu = self.iommu.unwrap_or(root_complex.iommu);
         device
+    }
+
+    /// Share of the window that the caches cannot hold: the device's own writes fill a part of the last-level cache, the cores'
+    /// all of it. A read behind a write of the DMA engine finds what that write has just put there.
+    fn cold_ratio(&self, host: &RootComplex) -> f64 {
+        let io_kib = if host.llc_io_kib == 0 { host.llc_kib } else { host.llc_io_kib };
+        let held_kib = match host.data_placement.on_socket(false) {
+            Placement::Dram => 0,
+            _ if self.op == Op::WriteRead && !self.direct => 0,
+            Placement::Cache => io_kib,
+            _ => host.llc_kib,
+        };
+        let window_kib = self.window_bytes as f64 / 1024.0;
+        if held_kib == 0 { 0.0 } else { (1.0 - f64::from(held_kib) / window_kib).max(0.0) }
     }
 
     /// Distance in bytes between two places at which a transfer may begin.

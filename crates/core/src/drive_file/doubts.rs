@@ -28,6 +28,16 @@ impl Drive {
         }
     }
 
+    /// Numbers of several keys, as [`Drive::value_of`] has them; `None` for a key that is no number here.
+    pub(crate) fn numbers_of(&self, keys: &[&str]) -> Vec<Option<f64>> {
+        let resolved = self.resolved();
+        let number = |key: &&str| match stage_cost(key) {
+            None => resolved.pointer(&format!("/{}", key.replace('.', "/")))?.as_f64(),
+            Some((stage, cost)) => stages(&resolved)?.iter().find(|item| item["name"] == stage)?.get(cost)?.as_f64(),
+        };
+        keys.iter().map(number).collect()
+    }
+
     /// Overrides that set an uncertain constant to the ends of its range, or to its alternative value. An end that
     /// equals the value in effect is left out. A fitted constant is moved by a tenth either way at least: a narrow fit
     /// does not tell whether a result depends on the constant.

@@ -60,15 +60,26 @@ pub(super) fn choices(drive: &Drive) -> Option<BrokenCondition> {
         ("stack.scheduler", stack.scheduler.name(), stack.scheduler != IoScheduler::None),
         ("stack.application", stack.application.name(), stack.application != Application::Loop),
         ("stack.mitigations", "mitigations", !stack.mitigations),
+        ("stack.iommu", stack.iommu.word().unwrap_or_default(), stack.iommu.word().is_some()),
     ];
     let knows = |word: &str| {
         stack.has_engines() && stack.stages.iter().any(|stage| words_of_when(stage).any(|known| known == word))
     };
     let (key, word, _) = choices.into_iter().find(|(_, word, is_chosen)| *is_chosen && !knows(word))?;
-    let value = if word == "mitigations" { String::from("false") } else { format!("\"{word}\"") };
+    let value = match word {
+        "mitigations" => String::from("false"),
+        _ => format!("\"{}\"", word.strip_prefix("iommu-").unwrap_or(word)),
+    };
     BrokenCondition::when(
         true,
-        &["stack.filesystem", "stack.scheduler", "stack.application", "stack.mitigations", "stack.stages"],
+        &[
+            "stack.filesystem",
+            "stack.scheduler",
+            "stack.application",
+            "stack.mitigations",
+            "stack.iommu",
+            "stack.stages",
+        ],
         format!("{key} is {value}, but no stage of the stack depends on it"),
         format!("a stack with a stage when = \"{word}\", such as stack.preset = \"linux-6\""),
     )
@@ -112,6 +123,8 @@ pub(super) fn without_engines(drive: &Drive) -> Option<BrokenCondition> {
             ("if_waited", stage.if_waited),
             ("submit_page_ns", !stage.submit_page.is_zero()),
             ("complete_page_ns", !stage.complete_page.is_zero()),
+            ("submit_list_ns", !stage.submit_list.is_zero()),
+            ("complete_list_ns", !stage.complete_list.is_zero()),
         ];
         keys.into_iter().find(|(_, is_given)| *is_given).map(|(key, _)| key)
     };
@@ -158,7 +171,6 @@ pub(super) fn with_engines(drive: &Drive) -> Option<BrokenCondition> {
         let keys = [
             ("hand_over", stage.hand_over),
             ("lock_held = \"request\"", stage.lock_held == LockHeld::Request),
-            ("lock_lines", stage.lock_lines > 0),
             ("submit_lines", stage.submit_lines > 0),
             ("complete_lines", stage.complete_lines > 0),
         ];

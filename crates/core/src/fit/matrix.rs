@@ -7,10 +7,10 @@ const SWEEPS_MAX: usize = 50;
 const NOTHING: f64 = 1e-24;
 
 /// Matrix as rows of numbers.
-pub(super) type Rows = Vec<Vec<f64>>;
+pub(crate) type Rows = Vec<Vec<f64>>;
 
 /// Eigenvalues and eigenvectors of a symmetric matrix.
-pub(super) struct PrincipalAxes {
+pub(crate) struct PrincipalAxes {
     /// Eigenvalue of each axis.
     pub lengths: Vec<f64>,
     /// Eigenvectors of length 1: `axes[i]` belongs to `lengths[i]`.
@@ -18,7 +18,7 @@ pub(super) struct PrincipalAxes {
 }
 
 /// Computes the principal axes of a symmetric matrix by Jacobi rotations.
-pub(super) fn axes(matrix: &Rows) -> PrincipalAxes {
+pub(crate) fn axes(matrix: &Rows) -> PrincipalAxes {
     let size = matrix.len();
     let mut rotated = matrix.clone();
     let mut axes: Rows =
@@ -68,7 +68,7 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
 impl PrincipalAxes {
     /// Solves for the vector that the matrix maps to `values`. Eigenvalues below `least` of the largest are raised to
     /// that much, because the solution along their axes would be arbitrary.
-    pub(super) fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
+    pub(crate) fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
         let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let mut solution = vec![0.0; values.len()];
         for (length, axis) in self.lengths.iter().zip(&self.axes) {

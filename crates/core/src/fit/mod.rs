@@ -37,6 +37,9 @@ use crate::simulation::simulate;
 use crate::workload::JobFile;
 use search::FitSearch;
 
+/// Principal axes of a symmetric matrix, with which linear equations are solved.
+pub(crate) use matrix::axes as principal_axes;
+
 /// Default number of requests of a simulated run.
 pub const NUMBER_IOS_DEFAULT: u64 = 20_000;
 

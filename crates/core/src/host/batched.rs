@@ -12,7 +12,7 @@ use super::locks::Spinner;
 use super::poller::Poller;
 use super::posted::Posted;
 use super::processors::{Granted, Processors};
-use super::software::{Cost, Software};
+use super::software::{Cost, LockCost, Software};
 use super::stack::Way;
 use super::thread::{State, Thread, Work};
 use crate::config::{EngineOptions, IoEngine, Stack, Wait};
@@ -33,7 +33,7 @@ enum Leg {
     /// Work for one member.
     Each { member: usize, stage: Stage, time: Span },
     /// Work for one member under a spinlock.
-    Locked { member: usize, stage: Stage, lock: usize, hold: Span },
+    Locked { member: usize, stage: Stage, lock: usize, hold: Span, lines: u8 },
     /// Work for all members together.
     All { stage: Stage, time: Span },
     /// End of the work for one member, which has its result.
@@ -151,12 +151,13 @@ impl Batcher {
 
     /// Plans what one member costs.
     fn each(&mut self, member: usize, costs: &[Cost], shared: &Shared) {
-        let io = shared.requests[self.members[member].request].io;
+        let request = &shared.requests[self.members[member].request];
         for cost in costs {
             let stage = cost.stage;
-            self.legs.push(Leg::Each { member, stage, time: cost.of(&io) });
-            if let Some((lock, hold)) = cost.lock {
-                self.legs.push(Leg::Locked { member, stage, lock, hold });
+            self.legs.push(Leg::Each { member, stage, time: cost.of(&request.io) });
+            if let Some(LockCost { lock, hold, lines }) = cost.lock {
+                let lock = usize::from(request.drive) * self.software.locks + lock;
+                self.legs.push(Leg::Locked { member, stage, lock, hold, lines });
             }
         }
     }
@@ -431,7 +432,7 @@ impl Batched {
         let core = this.core;
         let batcher = &mut self.batchers[usize::from(thread)];
         while let Some(&leg) = batcher.legs.get(batcher.place) {
-            let Leg::Locked { member, stage, lock, hold } = leg else {
+            let Leg::Locked { member, stage, lock, hold, lines } = leg else {
                 batcher.place += 1;
                 batcher.take(leg, shared);
                 continue;
@@ -443,10 +444,13 @@ impl Batched {
                 return shared.scheduler.at(to, Event::Path(thread));
             }
             batcher.place += 1;
-            let Some(start) = processors.spin_locks[lock].take(now, core, hold, &processors.distances) else {
-                let spinner = Spinner { thread, core, hold, lines: 0, stage };
+            let spin_lock = &mut processors.spin_locks[lock];
+            let fetched = hold + spin_lock.fetch_time(core, lines, &processors.distances);
+            let Some(start) = spin_lock.take(now, core, fetched, &processors.distances) else {
+                let spinner = Spinner { thread, core, hold, lines, stage };
                 return processors.spin(now, lock, spinner, Work::Legs, shared);
             };
+            let hold = fetched;
             processors.cores[core].mask(start + hold);
             batcher.hold_lock(member, stage, start + hold, shared);
         }

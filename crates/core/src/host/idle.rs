@@ -39,6 +39,20 @@ impl Governor {
     }
 }
 
+impl Governor {
+    /// Extra work of a core that has idled for `idle`, at the clock and instructions a clock that it has.
+    pub(super) fn cold_time(&self, idle: Span) -> Span {
+        if self.host.cold.is_zero() {
+            return Span::ZERO;
+        }
+        let share = match self.host.cold_after.is_zero() {
+            true => 1.0,
+            false => (idle.as_ns() / self.host.cold_after.as_ns()).min(1.0),
+        };
+        self.host.cold.scale(share * self.host.cost_ratio())
+    }
+}
+
 impl Idles {
     /// Mean of the last idle times; none for a core that has not idled yet, which is taken to have guessed right.
     fn mean(&self) -> Option<Span> {
@@ -91,6 +105,14 @@ mod tests {
         assert_eq!(exits[0], Span::from_ns(300));
         assert_eq!(exits[1], Span::from_us(2));
         assert_eq!(exits[6], Span::from_us(50));
+    }
+
+    #[test]
+    fn core_is_half_as_cold_after_half_of_the_time() {
+        let host = config::Host { cold: Span::from_ns(3000), cold_after: Span::from_us(60), ..governor().host };
+        let cold = |us: u64| Governor::new(&host).cold_time(Span::from_us(us)).as_ns();
+        assert_eq!([cold(0), cold(30), cold(60), cold(600)], [0.0, 1500.0, 3000.0, 3000.0]);
+        assert_eq!(governor().cold_time(Span::from_us(600)), Span::ZERO);
     }
 
     #[test]

@@ -46,7 +46,11 @@ impl Processors {
         let core = &mut self.cores[core];
         let is_idle = core.current.is_none() && !core.polls && core.free_at <= now;
         let exit = match is_idle {
-            true => self.governor.exit_time(&mut core.idles, now.since(core.free_at)),
+            true => {
+                let idle = now.since(core.free_at);
+                core.cold = self.governor.cold_time(idle);
+                self.governor.exit_time(&mut core.idles, idle)
+            }
             false => Span::ZERO,
         };
         self.interrupt + exit

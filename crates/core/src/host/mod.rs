@@ -64,7 +64,7 @@ impl Host {
         };
         let spin_locks = match &submission {
             Submission::Blocking(blocking) => blocking.stack.spin_locks,
-            Submission::Batched(_) => software::locks(&drive.stack).len(),
+            Submission::Batched(_) => software::locks(&drive.stack).len() * usize::from(drive.drives),
         };
         Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }

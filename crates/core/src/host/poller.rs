@@ -186,6 +186,6 @@ impl Poller {
 /// as long as any thread.
 fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
     for cost in costs {
-        ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));
+        ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |it| it.hold));
     }
 }

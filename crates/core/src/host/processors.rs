@@ -45,6 +45,8 @@ pub(super) struct Core {
     /// Time that its poll threads have worked and slept.
     pub polled: Polled,
     pub idles: Idles,
+    /// Extra work before the next thread runs, because the core has idled.
+    pub cold: Span,
 }
 
 /// Result of letting go of a spinlock: the thread that has it next, and what it spins for.
@@ -78,6 +80,8 @@ pub(super) struct Processors {
     /// Time from a completion's visibility until a thread that spins has seen it.
     pub poll: Span,
     pub context_switch: Span,
+    /// Extra time of a switch for each doubling of a crowd of waiting threads.
+    pub context_switch_growth: Span,
     /// Time to switch away from a thread.
     pub deactivate: Span,
     /// Time to switch to a thread on a core that was idle.
@@ -128,6 +132,7 @@ impl Processors {
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
             poll: drive.protocol().poll(drive).scale(config.clock_ratio()),
             context_switch: config.context_switch.scale(ratio),
+            context_switch_growth: config.context_switch_growth.scale(ratio),
             deactivate: config.deactivate().scale(ratio),
             reactivate: config.reactivate().scale(ratio),
             interrupt: config.interrupt.scale(config.clock_ratio()),

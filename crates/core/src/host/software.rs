@@ -23,8 +23,21 @@ pub struct Cost {
     pub each: Span,
     /// Time for each 4 KiB of its data.
     pub page: Span,
-    /// Spinlock of the stage, and the time at the end for which it is held.
-    pub lock: Option<(usize, Span)>,
+    /// Extra time for data of more than 4 KiB.
+    pub list: Span,
+    /// Spinlock of the stage.
+    pub lock: Option<LockCost>,
+}
+
+/// Spinlock that a stage holds at its end. Each drive has one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockCost {
+    /// Number of the lock among those of one drive.
+    pub lock: usize,
+    /// Time for which the lock is held.
+    pub hold: Span,
+    /// Number of cache lines that its holder writes, each of which comes from the core that held it last.
+    pub lines: u8,
 }
 
 /// Cost of a stage for a batch.
@@ -60,6 +73,8 @@ pub struct Software {
     pub down: [Costs; 2],
     /// Costs on the way up.
     pub up: Costs,
+    /// Number of spinlocks of the stack, of which each drive has its own.
+    pub locks: usize,
     /// Costs of looking for completions, which pass while the requests are in flight, or in line if there are some already.
     pub look: Vec<BatchCost>,
 }
@@ -67,10 +82,12 @@ pub struct Software {
 impl Cost {
     /// Processor time that the stage costs a request.
     pub fn of(&self, io: &Io) -> Span {
-        if self.page.is_zero() {
+        if self.page.is_zero() && self.list.is_zero() {
             return self.each;
         }
-        self.each + self.page * u64::from(io.data_bytes().div_ceil(PAGE_BYTES))
+        let pages = io.data_bytes().div_ceil(PAGE_BYTES);
+        let list = if pages > 1 { self.list } else { Span::ZERO };
+        self.each + self.page * u64::from(pages) + list
     }
 }
 
@@ -97,6 +114,7 @@ impl Software {
             switches,
             down: [DataDirection::Read, DataDirection::Write].map(|direction| Costs::down(&layers, direction)),
             up: Costs::up(&layers),
+            locks: locks.len(),
             look: layers.iter().filter_map(|met| met.batch(met.layer.wait_batch, met.layer.if_waited)).collect(),
         }
     }
@@ -139,21 +157,24 @@ impl EngineStage<'_> {
         time.scale(self.ratio)
     }
 
-    fn cost(&self, each: Span, page: Span, held: Span) -> Option<Cost> {
-        let lock = self.lock.filter(|_| !held.is_zero()).map(|lock| (lock, self.scaled(held)));
-        let cost = Cost { stage: self.stage, each: self.scaled(each - held), page: self.scaled(page), lock };
-        (!each.is_zero() || !page.is_zero()).then_some(cost)
+    fn cost(&self, each: Span, (page, list): (Span, Span), held: Span) -> Option<Cost> {
+        let lock = self.lock.filter(|_| !held.is_zero());
+        let lock = lock.map(|lock| LockCost { lock, hold: self.scaled(held), lines: self.layer.lock_lines });
+        let (page, list) = (self.scaled(page), self.scaled(list));
+        let cost = Cost { stage: self.stage, each: self.scaled(each - held), page, list, lock };
+        (!each.is_zero() || !page.is_zero() || !list.is_zero()).then_some(cost)
     }
 
     fn down(&self, direction: DataDirection) -> Option<Cost> {
         let layer = self.layer;
         let each = layer.submit + if direction == DataDirection::Write { layer.write_extra } else { Span::ZERO };
         let all = layer.submit_held.is_zero() && self.lock.is_some();
-        self.cost(each, layer.submit_page, if all { each } else { layer.submit_held })
+        self.cost(each, (layer.submit_page, layer.submit_list), if all { each } else { layer.submit_held })
     }
 
     fn up(&self) -> Option<Cost> {
-        self.cost(self.layer.complete, self.layer.complete_page, self.layer.complete_held)
+        let layer = self.layer;
+        self.cost(layer.complete, (layer.complete_page, layer.complete_list), layer.complete_held)
     }
 
     fn batch(&self, time: Span, if_waited: bool) -> Option<BatchCost> {

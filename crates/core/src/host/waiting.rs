@@ -132,8 +132,9 @@ impl Processors {
         let switch = match self.wait {
             Wait::Spin if !others => Span::ZERO,
             _ if core.free_at <= now => self.reactivate,
-            _ => self.context_switch,
+            _ => self.context_switch + crowding(self.context_switch_growth, core.ready.len()),
         };
+        let switch = switch + if switch.is_zero() { Span::ZERO } else { std::mem::take(&mut core.cold) };
         core.free_at = from + switch;
         core.mask(core.free_at);
         core.current = Some(thread);
@@ -147,5 +148,28 @@ impl Processors {
         this.state = State::Busy;
         this.charge_switch(from, switch, shared);
         shared.scheduler.at(from + switch, Event::Thread(thread));
+    }
+}
+
+/// Number of waiting threads up to which a switch takes no longer.
+const CROWD: f64 = 8.0;
+
+/// Extra time of a switch while so many threads wait for the core: `growth` for each doubling.
+fn crowding(growth: Span, ready: usize) -> Span {
+    match growth.is_zero() {
+        true => Span::ZERO,
+        false => growth.scale(libm::log2(1.0 + ready as f64 / CROWD)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switch_takes_longer_by_the_same_for_each_doubling_of_a_crowd() {
+        let growth = Span::from_ns(500);
+        assert_eq!([0, 8, 24].map(|ready| crowding(growth, ready)), [0, 500, 1000].map(Span::from_ns));
+        assert_eq!(crowding(Span::ZERO, 1000), Span::ZERO);
     }
 }

@@ -54,6 +54,8 @@ struct Transfer {
     packet: Packet,
     /// Number of its bytes that are not stored yet.
     bytes_left: u32,
+    /// Number of its bytes that have not come yet.
+    bytes_due: u32,
 }
 
 /// Read of host memory that waits until another one has ended.
@@ -77,6 +79,8 @@ pub(super) struct DmaEngine {
     /// Time at which the part that moves pieces is free, by direction. It moves one transfer at a time; a half-duplex
     /// part uses the first entry for both directions.
     free_at: [Time; 2],
+    /// Time at which the device's own memory, which both directions share, is free.
+    memory_free_at: Time,
     states: Vec<DmaBurst>,
     transfers: Table<Transfer>,
     pending: VecDeque<PendingRead>,
@@ -108,6 +112,7 @@ impl DmaEngine {
             },
             reads_free: if config.requests == 0 { u32::MAX } else { config.requests.into() },
             free_at: [Time::ZERO; 2],
+            memory_free_at: Time::ZERO,
             states: Vec::new(),
             transfers: Table::default(),
             pending: VecDeque::new(),
@@ -122,7 +127,8 @@ impl DmaEngine {
         match packet.kind {
             Kind::MemoryWrite if packet.user_data => {
                 self.posted.push_back((id, false));
-                self.begin_step(id, DmaStep::Fetch, 0, now + self.config.descriptor + self.config.fetch, ends);
+                let fetch = self.config.fetch + time_at(packet.bytes, self.config.fetch_bytes_per_ns);
+                self.begin_step(id, DmaStep::Fetch, 0, now + self.config.descriptor + fetch, ends);
             }
             Kind::MemoryRead if packet.user_data => {
                 ends.bursts.vacate(id);
@@ -161,8 +167,10 @@ impl DmaEngine {
         let is_partial = !bytes.is_multiple_of(self.config.word_bytes);
         let moved =
             self.config.from_host + self.move_time(bytes) + if is_partial { self.config.piece } else { Span::ZERO };
-        let started = self.occupy(now, Direction::Down, moved);
-        self.begin_step(id, DmaStep::Store, transfer, started + moved.max(self.store_time(bytes)), ends);
+        let (started, ended) = self.occupy(now, Direction::Down, moved, bytes);
+        let stored = self.stored_bytes(transfer, bytes);
+        let until = ended.max(started + time_at(stored, self.config.store_bytes_per_ns));
+        self.begin_step(id, DmaStep::Store, transfer, until, ends);
     }
 
     fn begin_step(&mut self, id: PacketId, step: DmaStep, transfer: u32, until: Time, ends: &mut LinkParts) {
@@ -174,32 +182,49 @@ impl DmaEngine {
         ends.shared.scheduler.at(until, Event::Dma(id));
     }
 
-    /// Occupies the part that moves pieces for `time`, and returns when it starts.
-    fn occupy(&mut self, now: Time, direction: Direction, time: Span) -> Time {
+    /// Returns the number of bytes whose storing begins when `bytes` of a transfer have come.
+    fn stored_bytes(&mut self, transfer: u32, bytes: u32) -> u32 {
+        if !self.config.store_whole {
+            return bytes;
+        }
+        let Transfer { packet, bytes_due, .. } = &mut self.transfers[index(transfer)];
+        *bytes_due -= bytes;
+        if *bytes_due == 0 { packet.bytes } else { 0 }
+    }
+
+    /// Occupies the part that moves pieces for `time`, and the device's memory for `bytes`. Returns when the part starts, and
+    /// when both are free again.
+    fn occupy(&mut self, now: Time, direction: Direction, time: Span, bytes: u32) -> (Time, Time) {
         let part = if self.config.full_duplex { direction as usize } else { 0 };
         let started = now.max(self.free_at[part]);
-        self.free_at[part] = started + time;
-        started
+        let memory = time_at(bytes, self.config.memory_bytes_per_ns);
+        if !memory.is_zero() {
+            self.memory_free_at = started.max(self.memory_free_at) + memory;
+        }
+        let ended = (started + time).max(self.memory_free_at);
+        self.free_at[part] = ended;
+        (started, ended)
     }
 
     fn move_time(&self, bytes: u32) -> Span {
         self.config.piece * u64::from(bytes.div_ceil(self.config.piece_bytes))
     }
 
-    fn store_time(&self, bytes: u32) -> Span {
-        match self.config.store_bytes_per_ns {
-            0.0 => Span::ZERO,
-            rate => Span::from_ns_f64(f64::from(bytes) / rate),
-        }
+    /// Returns the time to move data to the link, in pieces of their own size if the description has one.
+    fn send_time(&self, bytes: u32) -> Span {
+        let dma = &self.config;
+        let piece = if dma.to_host_piece.is_zero() { dma.piece } else { dma.to_host_piece };
+        let size = if dma.to_host_piece_bytes == 0 { dma.piece_bytes } else { dma.to_host_piece_bytes };
+        piece * u64::from(bytes.div_ceil(size))
     }
 
     /// Starts to move fetched data; it may be sent as soon as the link will not run out of it.
     fn on_fetched(&mut self, now: Time, id: PacketId, ends: &mut LinkParts) {
         let Packet { bytes, chunk_bytes, .. } = ends.bursts[id].packet;
-        let whole = self.config.to_host + self.move_time(bytes);
-        let first = self.config.to_host + self.move_time(bytes.min(chunk_bytes));
-        let started = self.occupy(now, Direction::Up, whole);
-        let flows = ends.data_link.stream_start_time(bytes, chunk_bytes.max(1), started + first, started + whole);
+        let whole = self.config.to_host + self.send_time(bytes);
+        let first = self.config.to_host + self.send_time(bytes.min(chunk_bytes));
+        let (started, ended) = self.occupy(now, Direction::Up, whole, bytes);
+        let flows = ends.data_link.stream_start_time(bytes, chunk_bytes.max(1), started + first, ended);
         self.begin_step(id, DmaStep::Move, 0, flows, ends);
     }
 
@@ -225,7 +250,8 @@ impl DmaEngine {
 
     /// Cuts a transfer from host memory into reads.
     fn cut_into_reads(&mut self, packet: Packet) {
-        let transfer = self.transfers.insert(Transfer { packet, bytes_left: packet.bytes });
+        let all = packet.bytes;
+        let transfer = self.transfers.insert(Transfer { packet, bytes_left: all, bytes_due: all });
         let (mut start, cut) = (0, u64::from(self.request_bytes));
         while start < packet.bytes {
             let to_cut = narrow::<u32, u64>(cut - (packet.address + u64::from(start)) % cut);
@@ -279,7 +305,7 @@ impl DmaEngine {
         self.reads_free += 1;
         self.start_reads(now, ends);
         let stored = ends.bursts[id].packet.bytes;
-        let Transfer { packet, bytes_left } = &mut self.transfers[index(transfer)];
+        let Transfer { packet, bytes_left, .. } = &mut self.transfers[index(transfer)];
         *bytes_left = bytes_left.checked_sub(stored).expect("a transfer stores no more bytes than were requested");
         if *bytes_left > 0 {
             ends.bursts.vacate(id);
@@ -290,5 +316,49 @@ impl DmaEngine {
         ends.shared.requests.charge_late(packet.request, Stage::Dma, now);
         self.transfers.vacate(transfer);
         Some(Arrival { packet: id, first: 0, count: ends.bursts[id].count() })
+    }
+}
+
+/// Returns the time that data takes at a rate in bytes a nanosecond; 0 stands for no limit.
+fn time_at(bytes: u32, bytes_per_ns: f64) -> Span {
+    match bytes_per_ns {
+        0.0 => Span::ZERO,
+        rate => Span::from_ns_f64(f64::from(bytes) / rate),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(config: config::Dma) -> DmaEngine {
+        let config = config::Dma { piece: Span::from_ns(8), piece_bytes: 64, full_duplex: true, ..config };
+        DmaEngine::of(&config, &config::Link::default()).expect("pieces take time")
+    }
+
+    #[test]
+    fn pieces_to_the_host_may_have_a_size_and_a_time_of_their_own() {
+        let plain = engine(config::Dma::default());
+        assert_eq!((plain.send_time(129), plain.move_time(129)), (Span::from_ns(24), Span::from_ns(24)));
+        let own = config::Dma { to_host_piece: Span::from_ns(17), to_host_piece_bytes: 128, ..config::Dma::default() };
+        assert_eq!(engine(own).send_time(129), Span::from_ns(34));
+    }
+
+    #[test]
+    fn memory_of_the_device_delays_one_direction_behind_the_other() {
+        let shared = config::Dma { memory_bytes_per_ns: 8.0, ..config::Dma::default() };
+        let mut engine = engine(shared);
+        let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
+        assert_eq!(engine.occupy(at(0), Direction::Up, Span::from_ns(10), 128), (at(0), at(16)));
+        assert_eq!(engine.occupy(at(0), Direction::Down, Span::from_ns(10), 128), (at(0), at(32)));
+    }
+
+    #[test]
+    fn transfer_stored_as_a_whole_waits_for_its_last_request() {
+        let whole = config::Dma { store_whole: true, ..config::Dma::default() };
+        let mut engine = engine(whole);
+        let packet = Packet { bytes: 1024, ..Packet::default() };
+        let transfer = engine.transfers.insert(Transfer { packet, bytes_left: 1024, bytes_due: 1024 });
+        assert_eq!([engine.stored_bytes(transfer, 512), engine.stored_bytes(transfer, 512)], [0, 1024]);
     }
 }

@@ -33,6 +33,9 @@ struct HostRegion {
 pub struct RootComplex {
     /// Region of queues and commands, and region of user data.
     regions: [HostRegion; 2],
+    /// Region that reads of user data find if the caches no longer hold it, and the share of them that do.
+    cold: HostRegion,
+    cold_ratio: f64,
     iommu: Option<Iommu>,
     refresh_interval: Span,
     late_write: Span,
@@ -77,6 +80,8 @@ impl RootComplex {
         RootComplex {
             regions: [config.placement, config.data_placement]
                 .map(|place| HostRegion::new(config, place, uncore_ratio)),
+            cold: HostRegion::new(config, Placement::Dram.on_socket(config.data_placement.is_remote()), uncore_ratio),
+            cold_ratio: config.data_cold_ratio,
             iommu: Iommu::of(config),
             refresh_interval: config.refresh_interval,
             late_write: config.late_write,
@@ -96,6 +101,7 @@ impl RootComplex {
         let memory = HostRegion { read: config.read, write: config.write, refresh: Span::ZERO };
         for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {
             self.regions[usize::from(user_data)] = memory;
+            self.cold_ratio = if user_data { 0.0 } else { self.cold_ratio };
         }
         self
     }
@@ -238,7 +244,10 @@ impl RootComplex {
     #[inline(always)]
     pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, memory: &HostMemory, shared: &mut Shared) {
         let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
-        let region = self.region(packet.user_data);
+        let region = match packet.user_data && self.cold_ratio > 0.0 && self.draw(serial, 0, 4) < self.cold_ratio {
+            true => self.cold,
+            false => self.region(packet.user_data),
+        };
         let translation = self.translation_time(now, packet.address, packet.bytes);
         let latency = region.read + translation + self.refresh_wait(serial, region.refresh);
         let flight = &mut link.bursts[id];

@@ -83,8 +83,11 @@ fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
     }
 }
 
-/// Splits a line at its commas.
-pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
+/// Splits a line of comma-separated values at its commas (RFC 4180, without line breaks in fields).
+///
+/// # Errors
+/// A quote that is not closed on its line, or text behind one that is.
+pub fn fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {

@@ -38,7 +38,10 @@ pub struct Experiments {
 
 impl ExperimentRun {
     /// Prepares a run of a plan, with the constants in `moved` set to other values.
-    fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
+    ///
+    /// # Errors
+    /// Whatever keeps the run from starting.
+    pub fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<ExperimentRun, Problems> {
         let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
         match &spec.transfers {
@@ -108,8 +111,18 @@ impl ExperimentRun {
         }
     }
 
+    /// Overrides of the drive's description, before any constant was moved.
+    pub fn settings(&self) -> &[String] {
+        &self.spec.set
+    }
+
+    /// True if the run is one of bare transfers, which are not simulated step by step.
+    pub fn is_of_transfers(&self) -> bool {
+        matches!(self.asked, RunWork::Transfers(_))
+    }
+
     /// Facts on the run's drive for the verdict; for a run of transfers, only the sections that take part in them.
-    fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> Facts {
         let mut facts = Facts::from(&self.drive);
         if matches!(self.asked, RunWork::Transfers(_)) {
             facts.doubts.retain(|(_, key)| key.split_once('.').is_some_and(|(section, _)| SECTIONS.contains(&section)));

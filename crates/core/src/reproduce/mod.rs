@@ -24,6 +24,7 @@ mod plan;
 mod plan_experiment;
 mod printed;
 mod quantity;
+mod run_value;
 #[cfg(test)]
 mod sample;
 mod verdict;
@@ -46,10 +47,11 @@ use plan::{PlanRow, ReproductionPlan};
 use quantity::Quantity;
 
 pub use dependence::{Dependence, MOVED_SHARE};
-pub use expected::ClaimKind;
+pub use expected::{ClaimKind, fields};
 pub use figure::PaperFigure;
 pub use plan::RunSpec;
 pub(crate) use plan::option_text;
+pub use run_value::RunValue;
 use verdict::Remarks;
 pub use verdict::{Row, Verdict, document};
 
@@ -183,7 +185,11 @@ impl Reproduction {
     pub fn judge(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Row> {
         let values = self.values(outcomes, facts);
         let judged = |((row, expected), value): ((&PlanRow, &Expected), Option<f64>)| {
-            let remarks = Remarks { unexplained: row.unexplained.as_deref(), because: row.because.as_deref() };
+            let remarks = Remarks {
+                unexplained: row.unexplained.as_deref(),
+                because: row.because.as_deref(),
+                provenance: row.provenance,
+            };
             verdict::judge(&self.paper, expected, remarks, value, self.leaning(row, facts))
         };
         self.rows().zip(values).map(judged).collect()

@@ -22,6 +22,7 @@
 //! id = "DCX-512-lat"                         # of expected.csv
 //! value = "at(sizes.mean_ns, 512)"           # an expression
 //! unexplained = "why"                        # optional: the paper leaves open what is to be compared
+//! provenance = "solved"                      # optional: returned, solved or fitted, where nothing else says so
 //! because = "why"                            # optional: what makes the value come out off, told if it does
 //!
 //! [[figure]]                                 # of a report: what is drawn
@@ -40,6 +41,7 @@ use super::plan_experiment::PlanExperiment;
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
 use crate::results::current_name;
+use crate::results::documents::Provenance;
 
 /// Seed of experiments for which the plan gives none.
 const SEED_DEFAULT: u64 = 1;
@@ -71,6 +73,8 @@ pub(super) struct PlanRow {
     pub unexplained: Option<String>,
     /// Reason why the value differs from the published one, if it does.
     pub because: Option<String>,
+    /// Provenance of the value, where it does not follow from the kind of the row and the constants that it depends on.
+    pub provenance: Option<Provenance>,
 }
 
 /// Figure of a plan, for a report.
@@ -216,13 +220,14 @@ impl PlanReader<'_> {
 
     fn row(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["id", "value", "unexplained", "because"]);
+        self.refuse_others(table, &["id", "value", "unexplained", "because", "provenance"]);
         let row = PlanRow {
             place: place.clone(),
             id: self.required(place, table, "id"),
             value: self.expression(table, "value"),
             unexplained: self.string(table, "unexplained").map(|(_, reason)| reason),
             because: self.string(table, "because").map(|(_, reason)| reason),
+            provenance: self.provenance(table),
         };
         if document::entry(table, "value").is_none() && row.unexplained.is_none() {
             self.refuse(place, format!("row `{}` without a value", row.id), "value = \"…\" or unexplained = \"why\"");
@@ -231,6 +236,16 @@ impl PlanReader<'_> {
             self.refuse(place, format!("a second row `{}`", row.id), "one row for each id");
         }
         self.plan.rows.push(row);
+    }
+
+    fn provenance(&mut self, table: &Table) -> Option<Provenance> {
+        let (place, word) = self.string(table, "provenance")?;
+        let known = Provenance::ALL.into_iter().find(|it| it.word() == word);
+        if known.is_none() {
+            let words: Vec<&str> = Provenance::ALL.iter().map(|it| it.word()).collect();
+            self.refuse(&place, format!("provenance = \"{word}\""), &words.join(", "));
+        }
+        known
     }
 
     fn figure(&mut self, entry: (&Place, &Table)) {
@@ -424,8 +439,9 @@ fn set_option(options: &mut Vec<(String, String)>, key: &str, text: &str) {
 }
 
 impl RunSpec {
-    /// Returns this run with one key of the drive, or one option of the job, at a swept value.
-    fn with(&self, key: &str, text: &str) -> RunSpec {
+    /// Returns this run with one key of the drive, or one option of the job (`job.OPTION`) or of the transfers
+    /// (`transfers.OPTION`), at a value.
+    pub fn with(&self, key: &str, text: &str) -> RunSpec {
         let mut spec = self.clone();
         let transfers = key.strip_prefix("transfers.").and_then(|option| Some((option, spec.transfers.as_mut()?)));
         match (key.strip_prefix("job."), transfers) {

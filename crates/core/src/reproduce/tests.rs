@@ -151,7 +151,7 @@ fn a_row_serialises_to_the_documented_object() {
     let judged = judged(&row("A", "a.mean_ns"), "A,number,mean,ns,2e3,just over,Table 5,\n");
     let json = serde_json::to_value(&judged[0]).unwrap();
     let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    let documented = "paper id quantity unit published simulated error_pct tolerance_pct accepted kind verdict fitted \
+    let documented = "paper id quantity unit published simulated error_pct tolerance_pct accepted kind verdict provenance fitted \
          fitted_keys depends_on interval published_inside reason source";
     assert_eq!(keys.join(" "), documented);
     assert_eq!((&json["kind"], &json["verdict"], &json["fitted"]), (&"number".into(), &"reproduced".into(), &1.into()));

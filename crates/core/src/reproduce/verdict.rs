@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::dependence::RowDependence;
 use super::expected::{ClaimKind, Expected};
-use crate::results::documents::{Interval, ReproduceDocument, value};
+use crate::results::documents::{Interval, Provenance, ReproduceDocument, value};
 pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
 /// Returns the document of results, without its head.
@@ -19,6 +19,8 @@ pub(super) struct Remarks<'a> {
     pub unexplained: Option<&'a str>,
     /// Reason why the value differs from the published one.
     pub because: Option<&'a str>,
+    /// Provenance of the value as the plan says.
+    pub provenance: Option<Provenance>,
 }
 
 /// Judges a published result by the simulated value.
@@ -48,6 +50,12 @@ pub(super) fn judge(
         accepted: expected.accepted(),
         kind: expected.kind,
         verdict,
+        provenance: match (expected.kind, remarks.provenance) {
+            (ClaimKind::Input, _) => Provenance::Given,
+            (_, Some(provenance)) => provenance,
+            _ if leaning.fitted.is_empty() => Provenance::Predicted,
+            _ => Provenance::Fitted,
+        },
         fitted: leaning.fitted.len(),
         fitted_keys: leaning.fitted,
         depends_on: leaning.depends_on,

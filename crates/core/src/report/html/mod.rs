@@ -14,6 +14,7 @@ pub mod page;
 mod pictures;
 mod plot;
 mod run;
+pub mod scatter;
 
 use super::table::{Alignment, Table, characters};
 

@@ -12,6 +12,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod trace_info;
+mod validate;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,6 +27,7 @@ pub use run::*;
 pub use schema::schema;
 pub use sweep::*;
 pub use trace_info::*;
+pub use validate::*;
 
 /// Returns a document as JSON.
 pub fn value(document: &impl Serialize) -> serde_json::Value {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Interval;
+use super::{Interval, Provenance};
 
 /// Published results beside simulated ones.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -37,6 +37,8 @@ pub struct ReproducedRow {
     pub kind: ClaimKind,
     /// Verdict on the result.
     pub verdict: RowVerdict,
+    /// Provenance of the simulated value; predictions alone count for the model.
+    pub provenance: Provenance,
     /// Number of fitted constants that move the simulated value.
     pub fitted: usize,
     /// Fitted constants that move the simulated value.

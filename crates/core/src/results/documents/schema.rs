@@ -20,6 +20,8 @@ pub fn schema() -> Value {
         document::<FitDocument>(&mut generator, "fit", "fit"),
         document::<DmaDocument>(&mut generator, "dma", "dma"),
         document::<ReproduceDocument>(&mut generator, "reproduce", "reproduce"),
+        document::<ValidateDocument>(&mut generator, "validate", "validate"),
+        document::<FoldsDocument>(&mut generator, "folds", "validate"),
         document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
     ];
     let mut definitions = generator.take_definitions(true);

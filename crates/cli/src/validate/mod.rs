@@ -1,0 +1,162 @@
+//! `phaselink validate`: sets measurements of many machines beside the model's values.
+
+mod page;
+mod shipped;
+mod text;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::reproduce::experiment::ExperimentRun;
+use phaselink_core::spelling;
+use phaselink_core::validate::{Calibration, Measurement, SourcePlan, ValidatedRow, ValidatedSource, Validation};
+use rayon::prelude::*;
+
+use crate::ending::{Ending, Failure};
+use crate::output::{self, ReportFlags};
+use crate::progress::Progress;
+use crate::{interrupt, notes};
+use shipped::DataSet;
+
+const EXAMPLES: &str = include_str!("../../help/validate.txt");
+
+/// Set measurements of hosts, links, drives and engines beside the model's values.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Sources, by short name; all of them if none is named
+    #[arg(value_name = "SOURCE")]
+    sources: Vec<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values, a line for each measurement
+    #[arg(long)]
+    csv: bool,
+    /// Print the tables in Markdown, and nothing else
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    markdown: bool,
+    /// List the sources
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
+    list: bool,
+    /// Number of rows with the largest errors that are listed for each source
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    worst: usize,
+    /// Estimate the parameters in every fold of the rows, from all others, and judge each fold: minutes
+    #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
+    folds: bool,
+    /// Take the measurements and plans of a folder in place of those that come with the program
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportFlags,
+}
+
+/// Measurements beside the model's values, with the summaries of their sources.
+pub(crate) struct Validated {
+    rows: Vec<ValidatedRow>,
+    sources: Vec<ValidatedSource>,
+    total: ValidatedSource,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let data = arguments.data.as_deref().map_or_else(DataSet::shipped, DataSet::of)?;
+    let plans = chosen(&data.plans, &arguments.sources)?;
+    if arguments.list {
+        output::print(&text::list(&plans, &data.measurements))?;
+        return Ok(Ending::Fine);
+    }
+    let report = arguments.report.open()?;
+    let mut validation = Validation::prepare(&data.measurements, &plans)?;
+    let stopped = interrupt::flag();
+    if arguments.folds {
+        return folds(arguments, &validation, data.calibration.as_ref(), &stopped);
+    }
+    if let Some(calibration) = &data.calibration {
+        validation = validation.with_calibration(calibration);
+    }
+    let Some(outcomes) = outcomes(&validation.runs, &stopped) else {
+        notes::tell("stopped: no measurement is judged");
+        return Ok(Ending::Interrupted);
+    };
+    let rows = validation.judge(&outcomes);
+    let (sources, total) = validation.summaries(&rows);
+    let document = output::headed("validate", validation.document(&rows));
+    let validated = Validated { rows, sources, total };
+    if let Some(report) = report {
+        report.write(&page::page(&validated), &document)?;
+    }
+    match (arguments.json, arguments.csv) {
+        (true, _) => output::print_json(&document)?,
+        (_, true) => output::print(&text::csv(&validated.rows))?,
+        _ if arguments.markdown => output::print(&text::markdown(&validated))?,
+        _ => output::print(&text::text(&validated, arguments.worst))?,
+    }
+    Ok(Ending::Fine)
+}
+
+/// Estimates and judges every fold, and prints the tables.
+fn folds(
+    arguments: &Arguments,
+    validation: &Validation,
+    calibration: Option<&Calibration>,
+    stopped: &AtomicBool,
+) -> Result<Ending, Failure> {
+    let Some(calibration) = calibration else {
+        let allowed = "a file folds.toml with [[parameter]] and [[fold]] (docs/validation.md)";
+        return Err(Problems::from(Problem::new("--data", None, "no folds", allowed)).into());
+    };
+    let simulate = |runs: &[ExperimentRun]| outcomes(runs, stopped);
+    let Some(found) = calibration.cross_validate(validation, &simulate)? else {
+        notes::tell("stopped: no fold is judged");
+        return Ok(Ending::Interrupted);
+    };
+    match arguments.json {
+        true => {
+            let document = serde_json::to_value(&found).unwrap_or_default();
+            output::print_json(&output::headed("validate", document))?;
+        }
+        false => output::print(&text::folds(&found, arguments.markdown))?,
+    }
+    Ok(Ending::Fine)
+}
+
+/// Plans of the sources that are named, or all.
+fn chosen(plans: &[SourcePlan], names: &[String]) -> Result<Vec<SourcePlan>, Problems> {
+    let known: Vec<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
+    let unknown = names.iter().filter(|name| !known.contains(&name.as_str())).map(|name| {
+        let meant = spelling::question(spelling::nearest(&name.to_uppercase(), known.iter().copied()));
+        Problem::new("command line", None, format!("there is no source `{name}`{meant}"), known.join(", "))
+    });
+    let problems = Problems(unknown.collect());
+    let is_chosen = |plan: &&SourcePlan| names.is_empty() || names.contains(&plan.source);
+    problems.or(plans.iter().filter(is_chosen).cloned().collect())
+}
+
+/// Runs everything on all processors; `None` if the user has stopped it.
+fn outcomes(runs: &[ExperimentRun], stopped: &AtomicBool) -> Option<Vec<Outcome>> {
+    let progress = Progress::of(runs.len());
+    let stop = || stopped.load(Ordering::Relaxed);
+    let run = |run: &ExperimentRun| {
+        let outcome = (!stop()).then(|| {
+            let outcome = run.outcome(|simulation| progress.outcome(simulation, stop));
+            if run.is_of_transfers() {
+                progress.one();
+            }
+            outcome
+        });
+        outcome.filter(|_| !stop())
+    };
+    let outcomes: Option<Vec<Outcome>> = runs.par_iter().map(run).collect();
+    progress.finish();
+    outcomes
+}
+
+/// Number of measurements of a source.
+fn count(measurements: &[Measurement], source: &str) -> usize {
+    measurements.iter().filter(|measurement| measurement.source() == source).count()
+}

@@ -1,0 +1,128 @@
+//! Measurements and plans: those that come with the program, or those of a folder.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::validate::{Calibration, Measurement, SourcePlan, read};
+
+use crate::input;
+use crate::output::claims::{self, Role};
+
+/// Name of the table in a folder, and of the packed one.
+const TABLE: &str = "measurements.csv";
+const PACKED_TABLE: &str = "measurements.csv.gz";
+/// Name of the file with parameters and folds.
+const FOLDS: &str = "folds.toml";
+/// Largest size of an unpacked table.
+const TABLE_BYTES_MAX: u64 = 64 << 20;
+
+/// Packed table that comes with the program.
+static MEASUREMENTS: &[u8] = include_bytes!("../../validation/measurements.csv.gz");
+
+macro_rules! plans {
+    ($($name:literal)+) => {
+        /// Plans that come with the program, by file name.
+        const PLANS: &[(&str, &str)] = &[$((concat!($name, ".toml"), include_str!(concat!("../../validation/", $name, ".toml")))),+];
+    };
+}
+
+plans! {
+    "aisio" "bam" "bdev" "cheops" "cpu" "drives" "icpe" "idle" "interrupts" "iommu" "kernel" "mitigations" "opencapi"
+    "pcie-bench" "vldb"
+}
+
+/// Measurements with the plans that answer them.
+#[derive(Debug)]
+pub(super) struct DataSet {
+    pub measurements: Vec<Measurement>,
+    pub plans: Vec<SourcePlan>,
+    /// Parameters and folds of a cross-validation; a folder may have none.
+    pub calibration: Option<Calibration>,
+}
+
+impl DataSet {
+    /// Data set that comes with the program.
+    pub(super) fn shipped() -> Result<DataSet, Problems> {
+        let measurements = read(TABLE, &unpacked(PACKED_TABLE, MEASUREMENTS)?)?;
+        let plans = PLANS.iter().map(|(name, text)| SourcePlan::read(&format!("validation/{name}"), text));
+        let calibration =
+            Calibration::read(&format!("validation/{FOLDS}"), include_str!("../../validation/folds.toml"))?;
+        Ok(DataSet { measurements, plans: input::all(plans)?, calibration: Some(calibration) })
+    }
+
+    /// Data set of a folder: a table, packed or not, and a plan for each source.
+    pub(super) fn of(folder: &Path) -> Result<DataSet, Problems> {
+        let packed = folder.join(PACKED_TABLE);
+        let (path, table) = match packed.exists() {
+            true => (packed.clone(), unpacked(&packed.display().to_string(), &bytes(&packed)?)?),
+            false => {
+                let path = folder.join(TABLE);
+                let text = text(&path)?;
+                (path, text)
+            }
+        };
+        let measurements = read(&path.display().to_string(), &table)?;
+        let plans =
+            plan_files(folder)?.into_iter().map(|path| SourcePlan::read(&path.display().to_string(), &text(&path)?));
+        let plans = input::all(plans)?;
+        let folds = folder.join(FOLDS);
+        let read_folds = |path: &Path| Calibration::read(&path.display().to_string(), &text(path)?);
+        let calibration = folds.exists().then(|| read_folds(&folds)).transpose()?;
+        match plans.is_empty() {
+            false => Ok(DataSet { measurements, plans, calibration }),
+            true => {
+                let folder = folder.display().to_string();
+                Err(Problem::new(folder, None, "no plan", "a file NAME.toml for each source (docs/validation.md)")
+                    .into())
+            }
+        }
+    }
+}
+
+fn plan_files(folder: &Path) -> Result<Vec<std::path::PathBuf>, Problems> {
+    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml") && !path.ends_with(FOLDS));
+    paths.sort();
+    Ok(paths)
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Problems> {
+    claims::note(Role::Input, path);
+    fs::read(path).map_err(|error| unreadable(path, &error).into())
+}
+
+fn text(path: &Path) -> Result<String, Problems> {
+    let found = "no text in UTF-8";
+    String::from_utf8(bytes(path)?).map_err(|_| Problem::new(path.display().to_string(), None, found, "").into())
+}
+
+fn unpacked(name: &str, packed: &[u8]) -> Result<String, Problems> {
+    let mut text = String::new();
+    let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX).read_to_string(&mut text);
+    let unreadable = |error: std::io::Error| Problem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
+    read.map(|_| text).map_err(|error| unreadable(error).into())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be read: {error}"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phaselink_core::validate::Validation;
+
+    #[test]
+    fn every_shipped_measurement_has_an_answer_or_a_class() {
+        let data = DataSet::shipped().unwrap();
+        assert!(MEASUREMENTS.len() < 1 << 20, "a package may hold at most 1 MB of it");
+        let validation = Validation::prepare(&data.measurements, &data.plans).unwrap();
+        let sources: std::collections::BTreeSet<&str> = data.measurements.iter().map(Measurement::source).collect();
+        assert_eq!(sources.len(), data.plans.len(), "one plan for each source");
+        assert!(validation.runs.len() > 1000);
+    }
+}

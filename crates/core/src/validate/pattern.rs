@@ -1,0 +1,155 @@
+//! Patterns over texts of the table: literal text, `*` for any text, `{name}` for a text that is kept under a name.
+
+use std::collections::BTreeMap;
+
+/// Texts that a match has kept, by name.
+pub(super) type Captures = BTreeMap<String, String>;
+
+/// Pattern over one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern(Vec<PatternPart>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum PatternPart {
+    Literal(String),
+    Any,
+    /// Text of one character and more that is kept under this name.
+    Capture(String),
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// A brace that is not closed, or that holds no name.
+    pub(super) fn parse(text: &str) -> Result<Pattern, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(place) = rest.find(['*', '{']) {
+            let (literal, special) = rest.split_at(place);
+            if !literal.is_empty() {
+                parts.push(PatternPart::Literal(String::from(literal)));
+            }
+            rest = match special.strip_prefix('*') {
+                Some(after) => {
+                    parts.push(PatternPart::Any);
+                    after
+                }
+                None => {
+                    let (name, after) = special[1..].split_once('}').ok_or("a brace that is not closed")?;
+                    if !is_name(name) {
+                        return Err(format!("`{{{name}}}`"));
+                    }
+                    parts.push(PatternPart::Capture(String::from(name)));
+                    after
+                }
+            };
+        }
+        if !rest.is_empty() {
+            parts.push(PatternPart::Literal(String::from(rest)));
+        }
+        Ok(Pattern(parts))
+    }
+
+    /// Matches the whole text and keeps what the names stand for; returns false, and keeps nothing, if it does not match.
+    /// A name takes as little text as it can.
+    pub(super) fn matches(&self, text: &str, captures: &mut Captures) -> bool {
+        let mut own = Captures::new();
+        let is_match = matches(&self.0, text, &mut own);
+        if is_match {
+            captures.append(&mut own);
+        }
+        is_match
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+fn matches(parts: &[PatternPart], text: &str, captures: &mut Captures) -> bool {
+    let Some((first, rest)) = parts.split_first() else { return text.is_empty() };
+    match first {
+        PatternPart::Literal(literal) => {
+            text.strip_prefix(literal.as_str()).is_some_and(|after| matches(rest, after, captures))
+        }
+        PatternPart::Any => ends(text).any(|end| matches(rest, &text[end..], captures)),
+        PatternPart::Capture(name) => {
+            let end = ends(text).skip(1).find(|end| matches(rest, &text[*end..], captures));
+            if let Some(end) = end {
+                captures.insert(name.clone(), String::from(&text[..end]));
+            }
+            end.is_some()
+        }
+    }
+}
+
+/// Places at which a piece of the text may end, the shortest piece first.
+fn ends(text: &str) -> impl Iterator<Item = usize> + '_ {
+    text.char_indices().map(|(place, _)| place).chain([text.len()])
+}
+
+/// Puts captured texts in the place of `{name}`; `word` gives the text for a name and its capture.
+///
+/// # Errors
+/// Names that nothing was captured for, and captured texts without a word.
+pub(super) fn filled(
+    template: &str,
+    captures: &Captures,
+    word: &dyn Fn(&str, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, behind) = after.split_once('}').ok_or("a brace that is not closed")?;
+        text.push_str(before);
+        if !is_name(name) {
+            // A table of TOML, such as a stage, has braces too.
+            text.push('{');
+            rest = after;
+            continue;
+        }
+        let captured = captures.get(name).ok_or_else(|| format!("`{{{name}}}`, which no pattern keeps"))?;
+        text.push_str(&word(name, captured)?);
+        rest = behind;
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(pattern: &str, text: &str) -> Option<Vec<(String, String)>> {
+        let mut captures = Captures::new();
+        let is_match = Pattern::parse(pattern).unwrap().matches(text, &mut captures);
+        is_match.then(|| captures.into_iter().collect())
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
+        Some(pairs.iter().map(|(name, text)| (String::from(*name), String::from(*text))).collect())
+    }
+
+    #[test]
+    fn names_take_the_least_text_that_lets_the_rest_match() {
+        assert_eq!(
+            kept("read {size} B; *window {window}", "read 8 B; random; window 4 KiB"),
+            pairs(&[("size", "8"), ("window", "4 KiB")])
+        );
+        assert_eq!(kept("{a}-{b}", "x-y-z"), pairs(&[("a", "x"), ("b", "y-z")]));
+        assert_eq!(kept("*; {a}", "x; y; z"), pairs(&[("a", "y; z")]));
+        assert_eq!(kept("{a}", ""), None);
+        assert_eq!(kept("abc", "abcd"), None);
+        assert_eq!(kept("*", ""), pairs(&[]));
+    }
+
+    #[test]
+    fn braces_without_a_name_are_refused_in_patterns_and_kept_in_templates() {
+        assert!(Pattern::parse("{").is_err() && Pattern::parse("{A}").is_err());
+        let captures = Captures::from([(String::from("n"), String::from("3"))]);
+        let word = |_: &str, text: &str| Ok(String::from(text));
+        assert_eq!(filled("s=[{ name = \"{n}\" }]", &captures, &word).unwrap(), "s=[{ name = \"3\" }]");
+        assert!(filled("{m}", &captures, &word).unwrap_err().contains("`{m}`"));
+    }
+}
