@@ -5,7 +5,7 @@ ifeq ($(CI),true)
 export CARGO_INCREMENTAL ?= 0
 endif
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check pss-hour flash ecc crash docs docs-test book clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check pss-hour flash ecc crash docs docs-test book site release-check clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -39,6 +39,8 @@ help:
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make crash        the applications of examples/crash, each under 1000 power cuts, and what an image costs'
 	@echo 'make book         the documentation as a book, by mdBook: target/book/html'
+	@echo 'make site         book, explorer and reports as one static site: target/site'
+	@echo 'make release-check rehearse a release: a line for each artefact, its size and how it was tried'
 	@echo 'make docs-test    every command and block of the documentation, those that take long too'
 	@echo 'make docs         documentation of the library, in target/doc'
 	@echo 'make clean        remove what was built'
@@ -181,6 +183,13 @@ ecc:
 
 book:
 	crates/cli/docs/book.sh
+
+site:
+	cargo build -p phaselink
+	release/site.sh "$${CARGO_TARGET_DIR:-target}/debug/phaselink" "$${CARGO_TARGET_DIR:-target}/site"
+
+release-check:
+	release/check.sh
 
 # `unit` runs all but the blocks that take long.
 docs-test:

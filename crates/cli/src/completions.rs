@@ -1,14 +1,19 @@
 //! `phaselink completions`: prints shell completions for commands, flags, and the names that ship with the program.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Arg, Args, Command};
+use clap::{Arg, Args, Command, ValueEnum};
 use clap_complete::Shell;
+use clap_mangen::Man;
 use phaselink_core::drive_file::{presets, shipped};
+use phaselink_core::problem::Problem;
 use phaselink_core::reproduce::papers;
 
 use crate::docs;
 use crate::ending::{Ending, Failure};
-use crate::output;
+use crate::output::{self, claims::unwritable};
 
 const EXAMPLES: &str = include_str!("../help/completions.txt");
 
@@ -17,15 +22,48 @@ const EXAMPLES: &str = include_str!("../help/completions.txt");
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The shell
-    shell: Shell,
+    shell: Option<Shell>,
+    /// Write a man page of each command into this folder instead
+    #[arg(long, value_name = "DIR", conflicts_with = "shell")]
+    man: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut with_names(crate::command()), "phaselink", &mut script);
-    output::print(&with_files(arguments.shell, &String::from_utf8_lossy(&script)))?;
+    match (&arguments.man, arguments.shell) {
+        (Some(folder), _) => write_man_pages(folder)?,
+        (None, Some(shell)) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut with_names(crate::command()), "phaselink", &mut script);
+            output::print(&with_files(shell, &String::from_utf8_lossy(&script)))?;
+        }
+        (None, None) => {
+            let shells: Vec<String> = Shell::value_variants().iter().map(ToString::to_string).collect();
+            let allowed = format!("{}, or --man DIR", shells.join(", "));
+            return Err(Problem::new("completions", None, "no shell is named", allowed).into());
+        }
+    }
     Ok(Ending::Fine)
+}
+
+/// Writes `phaselink.1` and a page `phaselink-COMMAND.1` for each command, and prints their paths.
+fn write_man_pages(folder: &Path) -> Result<(), Failure> {
+    output::create_directory(folder)?;
+    let program = crate::command().disable_help_subcommand(true);
+    let commands = program.get_subcommands().map(|command| {
+        // The grammar borrows its words for ever; the process ends with the pages.
+        let name: &'static str = format!("phaselink-{}", command.get_name()).leak();
+        command.clone().name(name).version(env!("CARGO_PKG_VERSION")).bin_name(name.replacen('-', " ", 1))
+    });
+    for command in [program.clone()].into_iter().chain(commands) {
+        let man = Man::new(command);
+        let path = folder.join(man.get_filename());
+        let mut page = Vec::new();
+        let written = man.render(&mut page).and_then(|()| fs::write(&path, page));
+        written.map_err(|error| unwritable(&path, &error))?;
+        output::print(&format!("{}\n", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Returns the grammar in which arguments that name something shipped list those names.

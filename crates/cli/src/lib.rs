@@ -5,7 +5,7 @@
 //! signatures of what that depends on, and a program only when all of that is there.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // Parts of the program that only the commands of Linux use.
-#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
 
 #[cfg(target_os = "linux")]
 mod bench;

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
-use crate::interrupt::{interruptible, outcome};
+use crate::interrupt::{Progress, outcome, watched};
 
 /// Runs the same jobs on several drives, on all processors, and returns the document that `phaselink compare --json`
 /// prints.
@@ -37,13 +37,15 @@ pub(crate) fn compare(
     precision: Option<f64>,
     set: Vec<String>,
     draws: Option<usize>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let described: Vec<&Described> = drives.iter().map(|drive| &drive.get().0).collect();
     let drives: Vec<drive::Drive> = described.iter().map(|described| described.drive().clone()).collect();
     let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
-    let ran = interruptible(py, |stopped| -> Result<String, Problems> {
-        let points = points(&grid, jobs, &drives)?;
-        let mut groups = groups(&points, &drives, (seed, precision), stopped)?;
+    let points = points(&grid, jobs, &drives).map_err(|problems| input::error(py, &problems))?;
+    let progress = Progress::new(progress, points.len() * drives.len());
+    let ran = watched(py, &progress, |stopped| -> Result<String, Problems> {
+        let mut groups = groups(&points, &drives, (seed, precision), stopped, &progress)?;
         if let Some(draws) = draws {
             add_intervals(&mut groups, &points, &described, draws, (seed, precision), stopped);
         }
@@ -78,6 +80,7 @@ fn groups(
     drives: &[drive::Drive],
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
+    progress: &Progress,
 ) -> Result<Vec<ComparedGroup>, Problems> {
     let pairs = || points.iter().flat_map(|point| drives.iter().zip(&point.jobs));
     let simulation = |(drive, jobs): (&drive::Drive, &Option<Vec<_>>)| {
@@ -89,6 +92,7 @@ fn groups(
         let stop = || stopped.load(Ordering::Relaxed);
         let measurement = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
         let outcome = if measurement.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
+        progress.advance();
         Some(Cell { measurement, ..Cell::new(drive, jobs, outcome) })
     };
     let pairs: Vec<_> = pairs().zip(simulations).collect();

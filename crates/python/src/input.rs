@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::{self, Override};
 use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::workload::trace::{self, File, NamedTrace};
 use phaselink_core::workload::{Trace, UnresolvedJobs, fio, has_end, with_defaults};
@@ -19,8 +19,39 @@ create_exception!(
      `problems` is a list of (file, line or None, found, allowed)."
 );
 
+/// Returns the names of the sections of a drive.
+#[pyfunction]
+pub(crate) fn sections() -> Vec<String> {
+    let schema = drive_file::schema();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties.filter(|(_, schema)| schema["type"] == "object").map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns a problem in the words of Python, where others have a command line: keywords instead of flags.
+fn in_words_of_python(problem: &Problem) -> Problem {
+    let file = match problem.file.as_str() {
+        "command line" => "arguments",
+        file => file.strip_prefix("--set ").or(file.strip_prefix("--keys ")).unwrap_or(file),
+    };
+    Problem::new(file, problem.line, without_flags(&problem.found), without_flags(&problem.allowed))
+}
+
+/// Returns a text in which flags of phaselink are keywords: `--number-ios` is `number_ios`. Flags of fio stay.
+fn without_flags(text: &str) -> String {
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let of_fio = words.last().is_some_and(|before| before == "fio");
+        words.push(match word.find("--") {
+            Some(at) if !of_fio => format!("{}{}", &word[..at], word[at + 2..].replace('-', "_")),
+            _ => String::from(word),
+        });
+    }
+    words.join(" ")
+}
+
 /// Returns the exception for problems.
 pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
+    let problems = Problems(problems.0.iter().map(in_words_of_python).collect());
     let error = InputError::new_err(problems.to_string());
     let each = problems.0.iter().map(|it| (&it.file, it.line, &it.found, &it.allowed)).collect::<Vec<_>>();
     match error.value(py).setattr("problems", each) {

@@ -1,7 +1,7 @@
 //! Long work that Ctrl-C ends.
 
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -15,12 +15,63 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of events between two checks for a request to stop: some 10 ms of work.
 pub(crate) const EVENTS: u64 = 1 << 17;
 
-/// Runs work without the interpreter's lock until it is done or a signal raises an exception. After an exception the
-/// work is asked to stop, and waited for.
+/// Function of Python that is told which share of a call is done, and the count behind it.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    call: Option<Py<PyAny>>,
+    done: AtomicUsize,
+    parts: usize,
+}
+
+impl Progress {
+    /// Makes a progress of `parts` parts; without a function nobody is told.
+    pub(crate) fn new(call: Option<Py<PyAny>>, parts: usize) -> Progress {
+        Progress { call, done: AtomicUsize::new(0), parts: parts.max(1) }
+    }
+
+    /// Counts one more part that is done.
+    pub(crate) fn advance(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells the share that is done, by the parts that have been counted.
+    ///
+    /// # Errors
+    /// What the function raises.
+    pub(crate) fn tell_parts(&self, py: Python<'_>) -> PyResult<()> {
+        self.tell(py, self.done.load(Ordering::Relaxed) as f64 / self.parts as f64)
+    }
+
+    /// Tells a share from 0 to 1.
+    ///
+    /// # Errors
+    /// What the function raises.
+    pub(crate) fn tell(&self, py: Python<'_>, share: f64) -> PyResult<()> {
+        match &self.call {
+            Some(call) => call.call1(py, (share,)).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs work as [`watched`] does, of which nobody is told.
 ///
 /// # Errors
 /// What a signal handler has raised: `KeyboardInterrupt`, mostly.
 pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
+    watched(py, &Progress::new(None, 1), work)
+}
+
+/// Runs work without the interpreter's lock until it is done, or a signal or the progress's function raises an exception.
+/// After an exception the work is asked to stop, and waited for.
+///
+/// # Errors
+/// What a signal handler has raised (`KeyboardInterrupt`, mostly), or the function.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    progress: &Progress,
+    work: impl FnOnce(&AtomicBool) -> T + Send,
+) -> PyResult<T> {
     let stopped = AtomicBool::new(false);
     py.detach(|| {
         thread::scope(|scope| {
@@ -34,12 +85,12 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBo
             let mut raised = Ok(());
             while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_ok() {
-                    raised = Python::attach(|py| py.check_signals());
+                    raised = Python::attach(|py| py.check_signals().and_then(|()| progress.tell_parts(py)));
                     stopped.store(raised.is_err(), Ordering::Relaxed);
                 }
             }
             let result = worker.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
-            raised.map(|()| result)
+            raised.and_then(|()| Python::attach(|py| progress.tell_parts(py))).map(|()| result)
         })
     })
 }

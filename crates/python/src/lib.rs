@@ -26,6 +26,10 @@ mod trace;
 /// Module `phaselink._native`.
 #[pyo3::pymodule]
 mod _native {
+    use std::ffi::OsString;
+
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::arrow::Arrow;
     #[cfg(target_os = "linux")]
@@ -38,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use crate::drive::{Drive, presets, set, shipped, unknown_drive};
     #[pymodule_export]
-    use crate::input::{InputError, Jobs};
+    use crate::input::{InputError, Jobs, sections};
     #[pymodule_export]
     use crate::predict::predict;
     #[pymodule_export]
@@ -54,6 +58,12 @@ mod _native {
     use crate::sweep::{Plan, Rows, figures, is_run, state_refusal};
     #[pymodule_export]
     use crate::trace::{Steps, trace};
+
+    /// Runs a command of the program, and returns the exit code of its process.
+    #[pyfunction]
+    fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
+        py.detach(|| phaselink::run(words))
+    }
 
     #[pymodule_export]
     const STATE_HEADER: &str = phaselink_core::sweep::state::HEADER;

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
-use crate::interrupt::{EVENTS, interruptible};
+use crate::interrupt::{EVENTS, Progress, interruptible};
 use crate::requests::Requests;
 
 /// Number of steps of a measurement between two checks for signals.
@@ -59,6 +59,7 @@ pub(crate) fn run(
     precision: Option<f64>,
     draws: Option<usize>,
     requests: Option<usize>,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Result> {
     let described = &drive.get().0;
     let ready = || -> std::result::Result<(UnresolvedJobs, Vec<Job>, Simulation), Problems> {
@@ -76,7 +77,7 @@ pub(crate) fn run(
     if let Some(limit) = requests {
         simulation.keep_requests(limit);
     }
-    let measured = finish(py, &mut simulation, precision)?;
+    let measured = finish(py, &mut simulation, precision, &Progress::new(progress, 1))?;
     if let [first, ..] = simulation.data_problems() {
         return Err(PyRuntimeError::new_err(first.clone()));
     }
@@ -98,17 +99,26 @@ pub(crate) fn run(
 }
 
 /// Runs to the end, or to the requested precision.
-fn finish(py: Python<'_>, simulation: &mut Simulation, precision: Option<f64>) -> PyResult<Option<(Measurement, f64)>> {
+fn finish(
+    py: Python<'_>,
+    simulation: &mut Simulation,
+    precision: Option<f64>,
+    progress: &Progress,
+) -> PyResult<Option<(Measurement, f64)>> {
     let Some(share) = precision else {
         while py.detach(|| simulation.step(EVENTS)) {
             py.check_signals()?;
+            progress.tell(py, simulation.progress().unwrap_or(0.0))?;
         }
+        progress.tell(py, 1.0)?;
         return Ok(None);
     };
     let mut measurement = Measurement::to(share);
     while py.detach(|| (0..LOOKS).all(|_| measurement.advance(simulation))) {
         py.check_signals()?;
+        progress.tell(py, simulation.progress().unwrap_or(0.0))?;
     }
+    progress.tell(py, 1.0)?;
     Ok(Some((measurement, share)))
 }
 
@@ -153,6 +163,11 @@ impl Result {
     #[getter]
     fn events(&self) -> u64 {
         self.outcome.events
+    }
+
+    /// Returns sentences that say what was found.
+    fn findings(&self) -> Vec<&str> {
+        self.findings.iter().map(|finding| finding.sentence.as_str()).collect()
     }
 
     /// Returns the mean time in ns of each job, direction and stage; the stages of a direction sum to its mean latency.

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use rayon::prelude::*;
 
 use crate::input;
-use crate::interrupt::{interruptible, outcome};
+use crate::interrupt::{Progress, interruptible, outcome, watched};
 
 /// Plan with the files that it names.
 #[pyclass(frozen, module = "phaselink._native")]
@@ -89,10 +89,22 @@ impl Plan {
     ///
     /// # Errors
     /// What keeps a point from running; what a signal handler raises.
-    fn run(&self, py: Python<'_>, points: Vec<usize>, parallel: bool) -> PyResult<Vec<String>> {
+    #[pyo3(signature = (points, parallel, progress = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        points: Vec<usize>,
+        parallel: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Vec<String>> {
+        let progress = Progress::new(progress, points.len());
         let ran = match parallel {
-            true => interruptible(py, |stopped| {
-                let line = |resolver: &mut Resolver, point: usize| line(resolver, point, stopped);
+            true => watched(py, &progress, |stopped| {
+                let line = |resolver: &mut Resolver, point: usize| {
+                    let line = line(resolver, point, stopped);
+                    progress.advance();
+                    line
+                };
                 let lines = points.into_par_iter().map_init(|| self.0.resolver(), line);
                 all(lines.collect::<Vec<_>>())
             })?,

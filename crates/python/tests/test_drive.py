@@ -67,7 +67,7 @@ def test_all_mistakes_are_told_at_once_in_the_words_of_the_program():
     text = str(told.value)
     assert "unknown key read in [media], did you mean read_ns?" in text and "link.lanes=3" in text
     places = [problem[0] for problem in told.value.problems]
-    assert places == ["--set media.read=3", "--set link.lanes=3"]
+    assert places == ["media.read=3", "link.lanes=3"]
     assert isinstance(told.value, ValueError)
     assert pickle.loads(pickle.dumps(told.value)).problems == told.value.problems
 

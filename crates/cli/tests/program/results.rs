@@ -518,3 +518,16 @@ fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order
         assert!(limits.is_sorted() && job["bottleneck"] == job["limits"][0]["resource"]);
     }
 }
+
+#[test]
+fn man_pages_are_written_for_the_program_and_each_command() {
+    let folder = directory("man");
+    printed(&format!("completions --man {}", folder.display()));
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(read("phaselink.1").contains("phaselink\\-compare(1)"));
+    let page = read("phaselink-compare.1");
+    assert!(page.starts_with(".ie") && page.contains(".SH OPTIONS") && page.contains("\\-\\-bs"), "{page}");
+    let without = phaselink("completions");
+    assert_eq!(without.code, Some(2));
+    assert!(without.stderr.contains("no shell is named; allowed: bash, "), "{}", without.stderr);
+}

@@ -8,12 +8,14 @@ use super::{presets, shipped, stages};
 use crate::config::UncertainConstant;
 use crate::config::section::{self, Section};
 use crate::drive::Drive;
+use crate::shipped::SCHEMA_BASE;
 
 /// JSON Schema of drive files in draft 7, the draft that TOML editors read.
 pub fn schema() -> Json {
     let blank = Drive::blank();
     let mut schema = section::schema(&blank.header());
     schema["$schema"] = Json::from("http://json-schema.org/draft-07/schema#");
+    schema["$id"] = Json::from(format!("{SCHEMA_BASE}/drive.json"));
     schema["title"] = Json::from("phaselink drive file");
     schema["description"] =
         Json::from("Description of a drive: its memory, link, host and the protocol between host and device");

@@ -1,10 +1,12 @@
-//! Types for Python that are made from the schema of documents and the registry of figures.
+//! Types for Python that are made from the schemas of documents and drives, the registry of figures and the options of jobs.
 
 use serde_json::{Map, Value};
 
 use expect_test::expect_file;
+use phaselink_core::drive_file;
 use phaselink_core::results::documents::schema;
 use phaselink_core::results::{FIGURES, Figure};
+use phaselink_core::workload::options::OPTIONS;
 
 const HEAD: &str = "\"\"\"Documents and figures as types. Made by a test from the schema of results and the registry of figures; `make snapshots`
 renews it.\"\"\"
@@ -29,6 +31,58 @@ fn stubs_have_every_document_and_every_figure() {
     expect_file!["../../../python/python/phaselink/_documents.pyi"].assert_eq(&format!("{HEAD}{figures}\n{types}"));
 }
 
+const OPTIONS_HEAD: &str = "\"\"\"Keywords of calls as types: options of a job, and sections of a drive with their keys. Made by a test from the
+program's own tables; `make snapshots` renews it.\"\"\"
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+Value = bool | int | float | str | Sequence[int | float | str]
+
+";
+
+/// Parameters of `compare` that are options of a job, too.
+const SIZES: [&str; 3] = ["bs", "iodepth", "numjobs"];
+/// Parameters of functions of Python that have the names of options.
+const PARAMETERS: [&str; 2] = ["verify", "name"];
+
+#[test]
+fn stubs_have_every_option_of_a_job_and_every_section_of_a_drive() {
+    let schema = drive_file::schema();
+    let properties = schema["properties"].as_object().expect("sections");
+    let sections: Vec<_> = properties.iter().filter(|(_, schema)| schema["type"] == "object").collect();
+    let class = |name: &str| name.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>();
+    let mut text = String::from(OPTIONS_HEAD);
+    for (name, section) in &sections {
+        text += &format!("class {}Section(TypedDict, total=False):\n", class(name));
+        for (key, value) in section["properties"].as_object().into_iter().flatten() {
+            text += &format!("    {key}: {}\n", given(key, value));
+        }
+        text += "\n";
+    }
+    text += "class Sections(TypedDict, total=False):\n";
+    text += &sections.iter().map(|(name, _)| format!("    {name}: {}Section | str\n", class(name))).collect::<String>();
+    text += "\nclass CompareOptions(Sections, total=False):\n";
+    let names = OPTIONS
+        .iter()
+        .flat_map(|option| option.names)
+        .filter(|name| !PARAMETERS.contains(*name) && !name.contains('-'));
+    let (sizes, others): (Vec<&str>, Vec<&str>) = names.partition(|name| SIZES.contains(*name));
+    let keys = |names: &[&str]| names.iter().map(|name| format!("    {name}: Value\n")).collect::<String>();
+    text += &format!("{}\nclass RunOptions(CompareOptions, total=False):\n{}", keys(&others), keys(&sizes));
+    expect_file!["../../../python/python/phaselink/_options.pyi"].assert_eq(&text);
+}
+
+/// Type of the values of a key. Numbers of a choice are any numbers, because variables of a program have no narrower type.
+fn given(key: &str, schema: &Value) -> String {
+    let choices = schema["enum"].as_array().map(Vec::as_slice).unwrap_or_default();
+    match choices {
+        _ if key == "preset" => String::from("str"),
+        [first, ..] if first.is_number() => String::from("int"),
+        _ => kind(schema),
+    }
+}
+
 /// Name of a definition in Python: documents of verbs are called for the verb.
 fn class(name: &str) -> String {
     match name.chars().next().is_some_and(char::is_lowercase) {
@@ -41,7 +95,7 @@ fn declared(name: &str, definition: &Value) -> String {
     let class = class(name);
     match definition["properties"].as_object() {
         Some(keys) if definition["additionalProperties"] == false => typed(&class, keys, &definition["required"]),
-        _ => format!("{class} = {}\n", kind(definition)),
+        _ => format!("{class} = {}\n", kind(definition).trim_matches('"')),
     }
 }
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
+import matplotlib.axes
 import numpy
 import pandas
 import polars
-import pyarrow
 from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from ._documents import (
     CompareDocument,
@@ -24,11 +25,14 @@ from ._documents import (
     RunDocument,
     SweepDocument,
 )
+from ._options import CompareOptions, RunOptions, Sections
 
 __version__: str
 
 DriveLike = str | os.PathLike[str] | Mapping[str, Any] | Drive
 JobLike = str | os.PathLike[str]
+Axes = Mapping[str, Any] | Mapping[tuple[str, ...], Any] | Mapping[str | tuple[str, ...], Any]
+Progress = bool | Callable[[float], object] | None
 Overrides = str | Mapping[str, Any] | Sequence[str]
 
 class InputError(ValueError):
@@ -65,7 +69,9 @@ class _Table:
     def columns(self) -> list[str]: ...
     def to_pandas(self) -> pandas.DataFrame: ...
     def to_polars(self) -> polars.DataFrame: ...
-    def to_arrow(self) -> pyarrow.Table: ...
+    def to_arrow(self) -> Any: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
@@ -93,6 +99,9 @@ class Result(Figures, _Table):
     @property
     def stages(self) -> list[dict[str, Any]]: ...
     @property
+    def findings(self) -> list[str]: ...
+    def plot(self, kind: str = "stages", ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes: ...
+    @property
     def intervals(self) -> dict[str, FigureInterval]: ...
     def percentile(self, percent: float, kind: str = "total", direction: str | None = None) -> float | None: ...
     def histogram(
@@ -106,6 +115,7 @@ class Result(Figures, _Table):
 class Comparison(_Table):
     @property
     def findings(self) -> list[Finding]: ...
+    def plot(self, figure: str = "mean_ns", ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes: ...
     def to_dict(self) -> CompareDocument: ...
     def columns(self) -> list[str]: ...
     def rows(self) -> list[dict[str, Any]]: ...
@@ -154,6 +164,7 @@ class Served:
 class Sweep(_Table):
     skipped: list[str]
     def column(self, name: str) -> NDArray[numpy.float64]: ...
+    def plot(self, y: str | None = None, x: str | None = None, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes: ...
     def to_dict(self) -> SweepDocument: ...
     def to_json(self) -> str: ...
     def to_csv(self) -> str: ...
@@ -210,7 +221,9 @@ def run(
     precision: float | str | None = None,
     intervals: bool | int | None = None,
     requests: bool | int | None = None,
-    **options: Any,
+    progress: Progress = None,
+    set: Overrides | None = None,
+    **options: Unpack[RunOptions],
 ) -> Result: ...
 def compare(
     drives: DriveLike | Iterable[DriveLike] | None = None,
@@ -223,15 +236,17 @@ def compare(
     seed: int = 1,
     precision: float | str | None = None,
     intervals: bool | int | None = None,
+    progress: Progress = None,
     set: Overrides | None = None,
-    **options: Any,
+    **options: Unpack[CompareOptions],
 ) -> Comparison: ...
 def predict(
     drive: DriveLike = "nvme",
     *,
     jobs: JobLike | Sequence[JobLike] | None = None,
     intervals: bool | int | None = None,
-    **options: Any,
+    set: Overrides | None = None,
+    **options: Unpack[RunOptions],
 ) -> Prediction: ...
 def trace(
     drive: DriveLike = "nvme",
@@ -242,6 +257,8 @@ def trace(
     skip: int = 64,
     requests: int = 1,
     seed: int = 1,
+    set: Overrides | None = None,
+    **sections: Unpack[Sections],
 ) -> Steps: ...
 def dma(
     device: str | os.PathLike[str] | Drive = "nfp6000-gen3-x8",
@@ -260,7 +277,7 @@ def dma(
 ) -> Transfers: ...
 def sweep(
     plan: DriveLike | None,
-    axes: Mapping[str | tuple[str, ...], Iterable[Any]] | None = None,
+    axes: Axes | None = None,
     *,
     executor: Executor | Callable[[], Executor] | Any | None = None,
     batch: int | None = None,
@@ -269,18 +286,19 @@ def sweep(
     skip_invalid: bool = False,
     columns: Sequence[str] | None = None,
     seed: int | Sequence[int] = 1,
+    progress: Progress = None,
     set: Overrides | None = None,
-    **job: Any,
+    **job: Unpack[RunOptions],
 ) -> Sweep: ...
 def optimize(
     drive: DriveLike | None,
-    axes: Mapping[str | tuple[str, ...], Iterable[Any]],
+    axes: Axes,
     *,
     meet: Mapping[str, tuple[float | None, float | None]],
     cost: Mapping[str, Any] | Callable[[Drive], float],
     seed: int = 1,
     set: Overrides | None = None,
-    **job: Any,
+    **job: Unpack[RunOptions],
 ) -> Optimum: ...
 def figures() -> dict[str, str]: ...
 def papers() -> list[str]: ...

@@ -6,7 +6,7 @@ import sys
 from . import _native
 
 
-def main():
+def main() -> None:
     """Run the command of this process's command line, and end with its exit code."""
     # Ctrl-C ends the program as it ends any other; Python would only note it until the command is over.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

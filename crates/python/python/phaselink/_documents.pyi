@@ -326,7 +326,7 @@ Contribution = TypedDict(
         "correlation": float,
     },
 )
-ComparedCell = "RanCell | ShortCell"
+ComparedCell = RanCell | ShortCell
 RanCell = TypedDict(
     "RanCell",
     {

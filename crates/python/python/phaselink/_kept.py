@@ -41,7 +41,7 @@ class KeptRun(Kept):
     def of_run(cls, native, figures):
         """Keep what a run was asked for, and what it may be asked."""
         calls = [("figure", name) for name in figures] + [("histogram", *which) for which in _DISTRIBUTIONS]
-        calls += [("stages",), ("json",), ("summary",), ("html",)]
+        calls += [("stages",), ("findings",), ("json",), ("summary",), ("html",)]
         return cls.of(native, ("seed", "finished", "elapsed_ns", "events"), calls)
 
     def requests(self):

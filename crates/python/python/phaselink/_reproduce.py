@@ -21,6 +21,9 @@ class Reproduction(Table):
     def rows(self):
         return self.to_dict()["rows"]
 
+    def _content(self):
+        return self._text
+
     def to_list(self):
         """Return the rows, as :meth:`rows` does."""
         return self.rows()

@@ -2,9 +2,10 @@
 
 import json
 
-from . import _native
+from . import _native, _plot
 from ._drive import Drive
-from ._show import Table, escaped, number
+from ._kept import Kept, KeptRun
+from ._show import Table, aligned, escaped, number
 
 
 class Figures:
@@ -79,6 +80,11 @@ class Result(Figures, Table):
     def seed(self):
         """Seed of everything random."""
         return self._native.seed
+
+    @property
+    def findings(self):
+        """What was found, in sentences: the resource that limits the drive, and by how much."""
+        return self._native.findings()
 
     @property
     def finished(self):
@@ -161,9 +167,29 @@ class Result(Figures, Table):
                     rows.append(_row(own["name"], direction, fio[direction], own[direction]))
         return rows
 
+    def plot(self, kind="stages", ax=None):
+        """Draw the result by matplotlib, and return the axes.
+
+        ``kind`` is ``"stages"`` (bars of the mean time in each stage) or ``"latency"`` (the share of requests that take longer
+        than a latency). Without ``ax``, the axes are those of a new figure.
+        """
+        kinds = {"stages": _plot.stages, "latency": _plot.distribution}
+        if kind not in kinds:
+            raise ValueError(f"kind is {kind!r}; allowed: {', '.join(map(repr, kinds))}")
+        return kinds[kind](self, ax)
+
+    def _content(self):
+        return self.drive.to_toml(), self.to_json()
+
+    def __reduce__(self):
+        # Single requests that were kept stay behind: their table goes through Arrow.
+        native = self._native
+        kept = native if isinstance(native, KeptRun) else KeptRun.of_run(native, [name for name, _, _ in _native.figures()])
+        return Result, (self.drive, kept)
+
     def __str__(self):
-        """The tables that ``phaselink run`` prints."""
-        return self._native.summary()
+        """What was found, and the tables that ``phaselink run`` prints."""
+        return "\n".join([*self.findings, "", self._native.summary()])
 
     def __repr__(self):
         mean = "unknown" if self.mean_ns is None else f"{self.mean_ns / 1e3:.4g} us"
@@ -210,7 +236,8 @@ class Comparison(Table):
     a line has ``None`` for them. :meth:`to_dict` also has stages, uses of resources and descriptions.
     """
 
-    _NESTED = ("stages", "usage", "precision", "intervals")
+    _NESTED = ("stages", "usage", "precision", "intervals", "measured")
+    _SHOWN = ("drive", "rw", "bs", "numjobs", "iodepth", "iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns")
 
     def __init__(self, text):
         self._text = text
@@ -227,6 +254,28 @@ class Comparison(Table):
         ``parts`` are the amounts that the sentence is made of, with their ``drives`` and ``cause``.
         """
         return self._document["findings"]
+
+    def plot(self, figure="mean_ns", ax=None):
+        """Draw bars of a figure (:func:`figures`) by matplotlib, and return the axes.
+
+        There is a group for each line and a bar for each drive. Without ``ax``, the axes are those of a new figure.
+        """
+        return _plot.bars(self.rows(), self._line, figure, figure, ax)
+
+    def _line(self, row):
+        """Return what tells the line of a row from other lines."""
+        names = ("rw", "bs", "numjobs", "iodepth")
+        several = [name for name in names if len({str(other.get(name)) for other in self._document["cells"]}) > 1]
+        return ", ".join(f"{name} {row.get(name)}" for name in several or ("bs",))
+
+    def _content(self):
+        return self._text
+
+    def __str__(self):
+        """What was found, and the table."""
+        every = self.columns()
+        columns = [name for name in self._SHOWN if name in every]
+        return "\n".join([*(finding["sentence"] for finding in self.findings), "", aligned(self.rows(), columns)])
 
     def columns(self):
         names = {}
@@ -301,6 +350,12 @@ class Prediction:
         """The document that ``phaselink predict --json`` prints of the drive."""
         return json.loads(self._document)
 
+    def __eq__(self, other):
+        return self._document == other._document if isinstance(other, Prediction) else NotImplemented
+
+    def __hash__(self):
+        return hash(self._document)
+
     def __str__(self):
         """The text that ``phaselink predict`` prints."""
         return self._text
@@ -341,6 +396,13 @@ class Steps(Table):
     def rows(self):
         return [dict(zip(self._COLUMNS, row)) for row in self._native.rows()]
 
+    def _content(self):
+        return self.ladder, self.to_perfetto()
+
+    def __reduce__(self):
+        calls = (("ladder",), ("perfetto",), ("rows",))
+        return Steps, (Kept.of(self._native, (), calls),)
+
     def __str__(self):
         return self.ladder
 
@@ -365,6 +427,9 @@ class Transfers(Table):
     def to_dict(self):
         """The document that ``phaselink dma --json`` prints."""
         return json.loads(self._text)
+
+    def _content(self):
+        return self._text
 
     def rows(self):
         """A dict for each size and direction."""

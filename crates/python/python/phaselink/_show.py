@@ -27,6 +27,21 @@ def _cell(value):
     return value if value is None or isinstance(value, (bool, int, float, str)) else json.dumps(value)
 
 
+def aligned(rows, columns):
+    """Rows as aligned columns of text: numbers to the right, texts to the left, unknown figures blank."""
+    cells = [[number(row.get(name)) for name in columns] for row in rows]
+    widths = [max(len(name), *(len(line[place]) for line in cells), 0) for place, name in enumerate(columns)]
+    is_text = [any(isinstance(row.get(name), str) for row in rows) for name in columns]
+
+    def line(words):
+        padded = (word.ljust(width) if text else word.rjust(width) for word, width, text in zip(words, widths, is_text))
+        return "  ".join(padded).rstrip()
+
+    shown = [line(columns), *(line(words) for words in cells[:ROWS_MAX])]
+    more = [f"and {len(rows) - ROWS_MAX:,} more rows"] if len(rows) > ROWS_MAX else []
+    return "\n".join(shown + more)
+
+
 class Table:
     """Rows with named columns, which results offer to other libraries.
 
@@ -67,6 +82,20 @@ class Table:
         rows = self.rows()
         columns = [(name, [_cell(row[name]) for row in rows]) for name in self.columns()]
         return _native.Arrow(columns).stream()
+
+    def _content(self):
+        """Everything that makes two results equal: a text or a tuple of such."""
+        return json.dumps(self.rows())
+
+    def __eq__(self, other):
+        return self._content() == other._content() if type(self) is type(other) else NotImplemented
+
+    def __hash__(self):
+        return hash((type(self), self._content()))
+
+    def __str__(self):
+        """The rows as aligned columns of text."""
+        return aligned(self.rows(), self.columns())
 
     def __len__(self):
         return len(self.rows())

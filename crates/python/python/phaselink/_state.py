@@ -63,6 +63,9 @@ class State:
             self._file.write("".join(lines))
             self._file.flush()
 
+    def __len__(self):
+        return len(self._lines)
+
     def __contains__(self, hash):
         return hash in self._lines
 

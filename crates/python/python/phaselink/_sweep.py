@@ -7,9 +7,10 @@ import warnings
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, wait
 
-from . import _native, _text
+from . import _native, _plot, _progress, _text
 from ._drive import Drive, load, read
 from ._executors import adapted, is_lost
+from ._kept import Kept
 from ._show import Table
 from ._state import State
 
@@ -60,6 +61,27 @@ class Sweep(Table):
         """The text that ``phaselink sweep --csv`` prints."""
         return self._native.csv()
 
+    def plot(self, y=None, x=None, ax=None):
+        """Draw a figure by matplotlib, and return the axes.
+
+        ``y`` is a column (the first figure of the plan if it is not given), ``x`` an axis of the sweep (the first); there is a line
+        for each combination of the other axes. Without ``ax``, the axes are those of a new figure.
+        """
+        document = self._document
+        x, y = x or document["axes"][0], y or document["columns"][0]
+        rows = self.rows()
+        others = [name for name in document["axes"] if name != x]
+        others += ["seed"] * (len({row["seed"] for row in rows}) > 1)
+        return _plot.lines(rows, x, y, others, figures().get(y, y), ax)
+
+    def _content(self):
+        return self.to_json()
+
+    def __reduce__(self):
+        calls = [("json",), ("csv",), ("table",), ("heading",), *(("column", place) for place in range(len(figures())))]
+        native = self._native if isinstance(self._native, Kept) else Kept.of(self._native, (), calls)
+        return Sweep, (native, self.skipped)
+
     def __str__(self):
         """The table that ``phaselink sweep`` prints."""
         return f"{self._native.heading()}\n{self._native.table()}"
@@ -84,6 +106,7 @@ def sweep(
     skip_invalid=False,
     columns=None,
     seed=1,
+    progress=None,
     set=None,
     **job,
 ):
@@ -92,8 +115,8 @@ def sweep(
     ``plan`` is the path or the text of a plan (``docs/sweep.md``). With ``axes`` it is a drive instead, whatever
     :func:`load` takes, and ``axes`` a dict: keys of a drive (``"link.lanes"``), options of the job (``"job.bs"``) or
     ``"drive"``, with the values of each; the first varies slowest. A tuple of keys with a tuple of values for each point
-    varies them together. Other keywords are then options of the job, as in :func:`run`; ``set`` overrides keys of the drive, and
-    ``seed`` is one or several.
+    varies them together. Other keywords are then options of the job, as in :func:`run`; ``set`` and sections change the drive, as
+    in :func:`load`, and ``seed`` is one or several. ``progress`` is that of :func:`run`.
 
     All points are checked before any runs. Those that cannot run raise :class:`InputError`, or are left out with
     ``skip_invalid`` and told in :attr:`Sweep.skipped`. ``columns`` are the figures that rows show.
@@ -114,15 +137,23 @@ def sweep(
     native = _native.Plan(*payload)
     points, skipped = native.check(skip_invalid)
     hashes = dict(points)
-    with State(state) as kept:
+    with State(state) as kept, _progress.shown(progress, "sweep") as told:
         pending = list({hash: point for point, hash in points if hash not in kept}.values())
         if executor is None:
-            for part in _parts(pending, 1 + len(pending) // 64 if state else len(pending)):
-                kept.add(native.run(part, True))
+            parts = _parts(pending, 1 + len(pending) // 64 if state else len(pending))
+            for number, part in enumerate(parts):
+                kept.add(native.run(part, True, told and _part_of(told, number, len(parts))))
         elif pending:
-            _distribute(executor, _shipped(payload, native), pending, batch, retries, kept, native)
+            before = len(kept)
+            tell = told and (lambda: told((len(kept) - before) / len(pending)))
+            _distribute(executor, _shipped(payload, native), pending, batch, retries, kept, native, tell)
         lines = [kept[hash] for hash in hashes.values()]
     return Sweep(native.rows(list(hashes), lines), skipped)
+
+
+def _part_of(told, number, parts):
+    """Tell the share of all parts while one of them runs."""
+    return lambda share: told((number + share) / parts)
 
 
 def _payload(plan, axes, columns, seed, set, job):
@@ -141,6 +172,7 @@ def _payload(plan, axes, columns, seed, set, job):
 def _written(base, axes, seed, set, job):
     """The drives and the text of the plan of a call."""
     drives = {}
+    sections, job = _text.divided(job)
 
     def named(drive):
         """Return the name of a drive in the plan, and keep the drive as text."""
@@ -157,9 +189,9 @@ def _written(base, axes, seed, set, job):
     if "drive" not in axes:
         name, source = _base(base, named, drives)
         lines.append(f"drive = {_text.toml(name)}")
-        overrides = source + _text.overrides(set, {})
+        overrides = source + _text.overrides(set, sections)
     else:
-        overrides = _text.overrides(set, {})
+        overrides = _text.overrides(set, sections)
     lines.append(f"set = {_text.toml(overrides)}")
     lines.append(f"job = {_text.toml(dict(_text.options(job)))}")
     lines.append(f"seed = {_text.toml(seed)}")
@@ -237,14 +269,14 @@ def _batch(pending):
     return max(1, min(64, len(pending) // 256))
 
 
-def _distribute(executor, payload, pending, batch, retries, kept, native):
+def _distribute(executor, payload, pending, batch, retries, kept, native, tell=None):
     """Submit the points in batches, and keep the resulting lines."""
     make = executor if callable(executor) and not hasattr(executor, "submit") else None
     waiting = deque((part, 0) for part in _parts(pending, batch or _batch(pending)))
     while waiting:
         used = adapted(make() if make else executor)
         try:
-            error = _exhaust(used, payload, waiting, retries, kept)
+            error = _exhaust(used, payload, waiting, retries, kept, tell)
         finally:
             if make and hasattr(used, "shutdown"):
                 used.shutdown(wait=False, cancel_futures=True)
@@ -254,7 +286,7 @@ def _distribute(executor, payload, pending, batch, retries, kept, native):
             return
 
 
-def _exhaust(executor, payload, waiting, retries, kept):
+def _exhaust(executor, payload, waiting, retries, kept, tell):
     """Run waiting batches until none is left or the executor breaks; return the error. Unfinished batches wait again."""
     under_way = {}
     broken = None
@@ -273,6 +305,8 @@ def _exhaust(executor, payload, waiting, retries, kept):
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                 part, tries = under_way.pop(future)
                 broken = _finished(future, part, tries, retries, waiting, kept) or broken
+            if tell:
+                tell()
     except BaseException:
         for future in under_way:
             future.cancel()

@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 
+from . import _native
+
 
 def plain(value):
     """A value without NumPy's wrapping."""
@@ -53,6 +55,16 @@ def overrides(set, sections):
     if isinstance(set, Mapping):
         return texts + [f"{name}={toml(value)}" for name, value in set.items()]
     return texts + list(set)
+
+
+#: Names of all sections of a drive.
+SECTIONS = frozenset(_native.sections())
+
+
+def divided(keywords):
+    """Keywords of a call in two dicts: sections of the drive, and options of the job."""
+    sections = {name: value for name, value in keywords.items() if name in SECTIONS}
+    return sections, {name: value for name, value in keywords.items() if name not in SECTIONS}
 
 
 #: Sections for which a word stands for a preset.

@@ -2,7 +2,7 @@
 
 import os
 
-from . import _native, _text
+from . import _native, _progress, _text
 from ._drive import Drive, load, many, read
 from ._drive import drives as shipped_drives
 from ._results import Comparison, Prediction, Result, Steps, Transfers
@@ -17,10 +17,23 @@ _DRAWS = 40
 _DRAWS_MIN = 20
 
 
-def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, intervals=None, requests=None, **options):
+def run(
+    drive="nvme",
+    *,
+    jobs=None,
+    seed=1,
+    verify=False,
+    precision=None,
+    intervals=None,
+    requests=None,
+    progress=None,
+    set=None,
+    **options,
+):
     """Simulate one drive under one workload.
 
-    ``drive`` is whatever :func:`load` takes. The workload is either options of one fio job as keywords (``rw``, ``bs``,
+    ``drive`` is whatever :func:`load` takes, and ``set`` and keywords for its sections (``link={"lanes": 8}``, ``media="dram"``)
+    change it as there. The workload is either options of one fio job as keywords (``rw``, ``bs``,
     ``iodepth``, ``numjobs``, ``number_ios``, ``runtime``, ``size``, ``rate_iops``, ``read_iolog`` for a trace, and all
     others of ``docs/fio.md``), with the defaults of ``phaselink run``: random reads of 4 KiB, one at a time, 100,000 of
     them; or ``jobs``, the text or the path of a fio job file, or several.
@@ -30,7 +43,9 @@ def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, interv
     well with 95 % confidence, or until the job ends. With ``intervals`` (``True`` for 40, or a number of draws) the job also
     runs with all constants that are assumed or fitted drawn from their ranges, on all processors, and
     :attr:`Result.intervals` says between which ends nine draws of ten lie. With ``requests`` (``True`` for 100,000, or a
-    number) the first so many requests are kept for :meth:`Result.requests`, with 400 bytes of memory each.
+    number) the first so many requests are kept for :meth:`Result.requests`, with 400 bytes of memory each. ``progress`` is a
+    function that is told which share of the run is done, from 0.0 to 1.0, or ``True`` for a bar of tqdm, if it is installed,
+    or else a line on the terminal.
 
     Raises :class:`InputError` with everything that is wrong, and ``KeyboardInterrupt`` soon after Ctrl-C. Other threads
     go on meanwhile.
@@ -38,9 +53,11 @@ def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, interv
     >>> run("dc-express", bs=512, number_ios=1000).iops > 700_000
     True
     """
-    drive = load(drive)
-    native = _native.run(drive._native, _jobs(jobs, options), seed, verify, _share(precision), _draws(intervals), _kept(requests))
-    return Result(drive, native)
+    sections, options = _text.divided(options)
+    drive = load(drive, set=set, **sections)
+    given = (_jobs(jobs, options), seed, verify, _share(precision), _draws(intervals), _kept(requests))
+    with _progress.shown(progress, drive.name) as told:
+        return Result(drive, _native.run(drive._native, *given, told))
 
 
 def compare(
@@ -54,6 +71,7 @@ def compare(
     seed=1,
     precision=None,
     intervals=None,
+    progress=None,
     set=None,
     **options,
 ):
@@ -62,43 +80,47 @@ def compare(
     ``drives`` are whatever :func:`load` takes; without them, one for each interface. ``bs``, ``iodepth`` and ``numjobs``
     are one value or several: there is a line for each combination (512 and 4k by 1 and 8 threads if none is given).
     ``ios`` is the number of requests of each line over all its threads (20,000 if nothing else ends the job). Other
-    keywords are options of fio, as in :func:`run`; ``set`` changes all drives, as in :func:`load`. ``precision`` and
-    ``intervals`` are those of :func:`run`, and stand in each cell of :meth:`Comparison.to_dict`.
+    keywords are options of fio, as in :func:`run`; ``set`` and sections change all drives, as in :func:`load`. ``precision``,
+    ``intervals`` and ``progress`` are those of :func:`run`; the first two stand in each cell of :meth:`Comparison.to_dict`.
 
     Raises what :func:`run` raises.
 
     >>> compare(["nvme", "dc-express"], bs="4k", numjobs=1, ios=500).rows()[0]["drive"]
     'nvme'
     """
-    texts = _text.overrides(set, {})
+    sections, options = _text.divided(options)
+    texts = _text.overrides(set, sections)
     chosen = [load(drive, set=texts) for drive in many(shipped_drives(_COMPARED) if drives is None else drives)]
     sizes = [_text.listed(sizes) for sizes in (bs, iodepth, numjobs)]
     natives = [drive._native for drive in chosen]
-    document = _native.compare(natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts, _draws(intervals))
-    return Comparison(document)
+    given = (natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts, _draws(intervals))
+    with _progress.shown(progress, "compare") as told:
+        return Comparison(_native.compare(*given, told))
 
 
-def predict(drive="nvme", *, jobs=None, intervals=None, **options):
-    """Compute the closed forms of a drive under a workload, given as in :func:`run`; nothing is simulated.
+def predict(drive="nvme", *, jobs=None, intervals=None, set=None, **options):
+    """Compute the closed forms of a drive under a workload, both given as in :func:`run`; nothing is simulated.
 
     ``intervals`` are those of :func:`run`, in :attr:`Prediction.intervals`.
 
     >>> predict("nvme", bs="4k", iodepth=32).bottleneck
     'cores'
     """
-    return Prediction(*_native.predict(load(drive)._native, _jobs(jobs, options), _draws(intervals)))
+    sections, options = _text.divided(options)
+    drive = load(drive, set=set, **sections)
+    return Prediction(*_native.predict(drive._native, _jobs(jobs, options), _draws(intervals)))
 
 
-def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=1, seed=1):
+def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=1, seed=1, set=None, **sections):
     """Record every packet and activity of one request of a stream, after ``skip`` others.
 
-    ``requests`` more of them are in :meth:`Steps.to_perfetto`.
+    ``requests`` more of them are in :meth:`Steps.to_perfetto`. ``set`` and sections change the drive, as in :func:`load`.
 
     >>> "doorbell" in trace("nvme").ladder
     True
     """
     sizes = [_text.option(value) for value in (rw, bs, iodepth)]
-    return Steps(_native.trace(load(drive)._native, *sizes, skip, requests, seed))
+    return Steps(_native.trace(load(drive, set=set, **sections)._native, *sizes, skip, requests, seed))
 
 
 def dma(

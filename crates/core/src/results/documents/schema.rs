@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::shipped::SCHEMA_BASE;
 
 /// Returns the schema of results, of draft 7 of JSON Schema as that of drive files is.
 ///
@@ -33,6 +34,7 @@ pub fn schema() -> Value {
     definitions.values_mut().for_each(close);
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": format!("{SCHEMA_BASE}/results.json"),
         "title": "Results of phaselink",
         "description": "Documents that `phaselink VERB --json` prints. Units stand last in a key; null stands for an unknown value.",
         "oneOf": any,

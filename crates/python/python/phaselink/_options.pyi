@@ -1,0 +1,437 @@
+"""Keywords of calls as types: options of a job, and sections of a drive with their keys. Made by a test from the
+program's own tables; `make snapshots` renews it."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+Value = bool | int | float | str | Sequence[int | float | str]
+
+class LinkSection(TypedDict, total=False):
+    generation: int
+    lanes: int
+    max_payload_bytes: int
+    max_read_request_bytes: int
+    read_completion_boundary_bytes: int
+    completion_bytes: int
+    address_bits: int
+    one_way_ns: float
+    hops: int
+    hop_ns: float
+    duplex: Literal["full", "shared"]
+    granularity: Literal["train", "packet"]
+    dllps: bool
+    skip_ordered_sets: bool
+    posted_header_credits: int
+    posted_data_credits: int
+    non_posted_header_credits: int
+    read_tags: int
+    bit_error_rate: float
+    lane_bytes_per_ns: float
+    doorbell_overhead_bytes: int
+    write_overhead_bytes: int
+    request_overhead_bytes: int
+    completion_overhead_bytes: int
+    command_payload: bool
+    data_requests: bool
+    acknowledge: Literal["pipelined", "awaited"]
+    preset: str
+
+class SwitchSection(TypedDict, total=False):
+    drives: int
+    uplink_generation: int
+    uplink_lanes: int
+    pass_ns: float
+
+class PeerSection(TypedDict, total=False):
+    holds: Literal["nothing", "data", "all"]
+    link_generation: int
+    link_lanes: int
+    payload_bytes: int
+    memory_read_ns: float
+    memory_write_ns: float
+
+class DmaSection(TypedDict, total=False):
+    descriptor_ns: float
+    from_host_ns: float
+    to_host_ns: float
+    piece_ns: float
+    piece_bytes: int
+    full_duplex: bool
+    word_bytes: int
+    fetch_ns: float
+    store_bytes_per_ns: float
+    request_bytes: int
+    requests: int
+    preset: str
+
+class HostSection(TypedDict, total=False):
+    cores: int
+    threads_per_core: int
+    thread_yield: float
+    variation: float
+    sockets: int
+    core_ghz: float
+    nominal_ghz: float
+    ipc: float
+    nominal_ipc: float
+    uncore_follows_core: bool
+    wait: Literal["spin", "sleep", "hybrid"]
+    hybrid_sleep_ratio: float
+    poll_ns: float
+    mmio_write_ns: float
+    mmio_drain_ns: float
+    mmio_room: int
+    context_switch_ns: float
+    deactivate_ns: float
+    reactivate_ns: float
+    interrupt_ns: float
+    idle_exit_ns: float
+    idle_states: Literal["none", "c1", "c1e", "c6"]
+    c1_exit_ns: float
+    c1_residency_ns: float
+    c1e_exit_ns: float
+    c1e_residency_ns: float
+    c6_exit_ns: float
+    c6_residency_ns: float
+    interrupt_handler_ns: float
+    interrupt_cores: int
+    wake_ns: float
+    time_slice_us: float
+    cache_line_transfer_ns: float
+    remote_line_transfer_ns: float
+    preset: str
+
+class RootComplexSection(TypedDict, total=False):
+    placement: Literal["cache", "core", "dram", "remote-cache", "remote-core", "remote-dram"]
+    data_placement: Literal["cache", "core", "dram", "remote-cache", "remote-core", "remote-dram"]
+    cache_read_ns: float
+    core_read_ns: float
+    dram_read_ns: float
+    remote_ns: float
+    write_ns: float
+    write_accept_ns: float
+    iommu: bool
+    iommu_entries: int
+    iommu_page_kib: int
+    iommu_walk_ns: float
+    iommu_walks: int
+    refresh_interval_ns: float
+    refresh_ns: float
+    late_write_ratio: float
+    late_write_ns: float
+    preset: str
+
+class StackSection(TypedDict, total=False):
+    stages: list[dict[str, Any]]
+    copy_bytes_per_ns: float
+    copy_writes: bool
+    clock_ghz: float
+    ipc: float
+    engines: str
+    filesystem: Literal["raw", "ext4", "xfs"]
+    scheduler: Literal["none", "mq-deadline", "kyber", "bfq"]
+    application: Literal["loop", "fio"]
+    mitigations: bool
+    poller_idle_us: float
+    poller_wake_ns: float
+    preset: str
+
+class PowerSection(TypedDict, total=False):
+    idle_w: float
+    package_awake_w: float
+    package_sleep_us: float
+    core_w: float
+    volts_min: float
+    volts_max: float
+    volts_min_ghz: float
+    preset: str
+
+class MediaSection(TypedDict, total=False):
+    technology: Literal["pcm", "dram", "nand", "disk"]
+    capacity_mib: int
+    channels: int
+    banks_per_channel: int
+    stripe_bytes: int
+    read_ns: float
+    command_ns: float
+    bus_bytes_per_ns: float
+    program_ns: float
+    program_bytes: int
+    acknowledge: Literal["early", "late"]
+    chip_bytes: int
+    spare_chips: int
+    buses_per_channel: int
+    bus_bits_per_clock: int
+    command_clocks: int
+    dummy_clocks: int
+    reset_ns: float
+    set_ns: float
+    program_group_cells: int
+    data_pattern: Literal["typical", "zeros", "ones", "random"]
+    write_difference: bool
+    difference_ratio: float
+    ecc_decode_ns: float
+    housekeeping_interval_us: float
+    housekeeping_us: float
+    wear_levelling: Literal["none", "start-gap", "randomised-start-gap"]
+    wear_line_bytes: int
+    wear_regions_per_bank: int
+    gap_write_interval: int
+    endurance_cycles: int
+    planes: int
+    plane_reads: Literal["together", "independent"]
+    block_pages: int
+    read_centre_ns: float
+    read_upper_ns: float
+    erase_ns: float
+    suspend_ns: float
+    read_pj_per_bit: float
+    write_pj_per_bit: float
+    preset: str
+
+class ControllerSection(TypedDict, total=False):
+    cores: int
+    read_core_ns: float
+    write_core_ns: float
+    read_pipeline_ns: float
+    write_pipeline_ns: float
+
+class BufferSection(TypedDict, total=False):
+    capacity_kib: int
+    command_ns: float
+    page_ns: float
+    power_loss_protection: bool
+    read_ahead_kib: int
+
+class TranslationSection(TypedDict, total=False):
+    mapping: Literal["none", "page"]
+    unit_bytes: int
+    over_provisioning: float
+    cleaning: Literal["greedy", "fifo", "d-choices"]
+    choices: int
+    wear_gap_erases: int
+    precondition: Literal["none", "sequential", "random", "auto"]
+
+class NvmeSection(TypedDict, total=False):
+    queue_pairs: int
+    queue_entries: int
+    fetch_entries: int
+    parse_ns: float
+    max_transfer_kib: int
+    interrupts: bool
+    coalescing_entries: int
+    coalescing_us: float
+    shadow_doorbells: bool
+    completion_doorbells: bool
+    data_pointer: Literal["prp", "sgl"]
+    block_bytes: int
+    namespaces: int
+
+class DcExpressSection(TypedDict, total=False):
+    queue_pairs: int
+    queue_entries: int
+    fetch_entries: int
+    polls_in_flight: int
+    parse_ns: float
+    turnaround_ns: float
+    tag_ns: float
+    command_ns: float
+    tag_bits: int
+    tag_choice: Literal["random", "compare", "intervals"]
+    predict: bool
+    max_latency_us: float
+    doorbell_below_iops: int
+
+class MonetaSection(TypedDict, total=False):
+    tags: int
+    request_words: int
+    tag_pool: Literal["locked", "lock-free"]
+    tag_hint: bool
+    lock_ns: float
+    records_ns: float
+    sleep_ns: float
+    spin_up_to_bytes: int
+    zero_copy: bool
+    pin_ns: float
+    max_transfer_kib: int
+    interrupt_vectors: int
+    pipeline_ns: float
+    split_queues: bool
+    fair: bool
+    chunk_bytes: int
+    transfer_buffers: int
+    ring_bytes_per_ns: float
+
+class PssSection(TypedDict, total=False):
+    descriptors: int
+    max_transfer_kib: int
+    exchange_descriptors: int
+    commands: int
+    firmware_cores: int
+    firmware_ns: float
+    read_mode: Literal["passthrough", "validate"]
+    cache_pages: int
+    prefetch_pages: int
+
+class CapiSection(TypedDict, total=False):
+    elements: int
+    commands_per_element: int
+    fill_ns: float
+    command_ns: float
+    psl_ns: float
+    translation_miss_ratio: float
+    claim_lines: bool
+    parse_ns: float
+    buffer_kib: int
+    max_transfer_kib: int
+
+class CxlSection(TypedDict, total=False):
+    fill_buffers: int
+    prefetch_lines: int
+    issue_ns: float
+    controller_ns: float
+    unit_bytes: int
+    buffer_units: int
+
+class RamdiskSection(TypedDict, total=False):
+    slots: int
+    parse_ns: float
+    max_transfer_kib: int
+
+class Sections(TypedDict, total=False):
+    link: LinkSection | str
+    switch: SwitchSection | str
+    peer: PeerSection | str
+    dma: DmaSection | str
+    host: HostSection | str
+    root_complex: RootComplexSection | str
+    stack: StackSection | str
+    power: PowerSection | str
+    media: MediaSection | str
+    controller: ControllerSection | str
+    buffer: BufferSection | str
+    translation: TranslationSection | str
+    nvme: NvmeSection | str
+    dc_express: DcExpressSection | str
+    moneta: MonetaSection | str
+    pss: PssSection | str
+    capi: CapiSection | str
+    cxl: CxlSection | str
+    ramdisk: RamdiskSection | str
+
+class CompareOptions(Sections, total=False):
+    runtime: Value
+    timeout: Value
+    time_based: Value
+    burst: Value
+    ramp_time: Value
+    rw: Value
+    readwrite: Value
+    offset: Value
+    fileoffset: Value
+    number_ios: Value
+    rwmixread: Value
+    rwmixwrite: Value
+    random_distribution: Value
+    blocksize: Value
+    bssplit: Value
+    size: Value
+    io_size: Value
+    io_limit: Value
+    thinktime: Value
+    thinktime_blocks: Value
+    rate_iops: Value
+    rate_process: Value
+    read_iolog: Value
+    trace_device: Value
+    trace_format: Value
+    replay_time_scale: Value
+    replay_no_stall: Value
+    ioengine: Value
+    filename: Value
+    direct: Value
+    buffered: Value
+    kb_base: Value
+    norandommap: Value
+    random_generator: Value
+    stonewall: Value
+    wait_for_previous: Value
+    exitall: Value
+    loops: Value
+    startdelay: Value
+    nrfiles: Value
+    percentage_random: Value
+    zonemode: Value
+    iodepth_batch: Value
+    iodepth_batch_submit: Value
+    iodepth_batch_complete_min: Value
+    iodepth_batch_complete: Value
+    iodepth_batch_complete_max: Value
+    iodepth_low: Value
+    hipri: Value
+    sqthread_poll: Value
+    sqthread_poll_cpu: Value
+    fixedbufs: Value
+    registerfiles: Value
+    nonvectored: Value
+    force_async: Value
+    cmdprio_percentage: Value
+    io_submit_mode: Value
+    thinktime_blocks_type: Value
+    thinktime_spin: Value
+    rate_ignore_thinktime: Value
+    fsync: Value
+    fdatasync: Value
+    end_fsync: Value
+    fsync_on_close: Value
+    sync: Value
+    pre_read: Value
+    create_only: Value
+    bs_is_seq_rand: Value
+    blocksize_unaligned: Value
+    bs_unaligned: Value
+    description: Value
+    group_reporting: Value
+    new_group: Value
+    thread: Value
+    randrepeat: Value
+    allrandrepeat: Value
+    softrandommap: Value
+    clocksource: Value
+    gtod_reduce: Value
+    gtod_cpu: Value
+    disable_lat: Value
+    disable_clat: Value
+    disable_slat: Value
+    disable_bw_measurement: Value
+    disable_bw: Value
+    lat_percentiles: Value
+    clat_percentiles: Value
+    slat_percentiles: Value
+    percentile_list: Value
+    significant_figures: Value
+    unit_base: Value
+    disk_util: Value
+    invalidate: Value
+    fadvise_hint: Value
+    fadvise: Value
+    fallocate: Value
+    overwrite: Value
+    unlink: Value
+    create_serialize: Value
+    create_fsync: Value
+    create_on_open: Value
+    allow_file_create: Value
+    allow_mounted_write: Value
+    mem: Value
+    iomem: Value
+    mem_align: Value
+    iomem_align: Value
+    lockmem: Value
+    refill_buffers: Value
+    scramble_buffers: Value
+
+class RunOptions(CompareOptions, total=False):
+    numjobs: Value
+    bs: Value
+    iodepth: Value
