@@ -12,7 +12,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::reproduce::experiment::ExperimentRun;
 use phaselink_core::spelling;
-use phaselink_core::validate::{Calibration, Measurement, SourcePlan, ValidatedRow, ValidatedSource, Validation};
+use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
@@ -157,6 +157,6 @@ fn outcomes(runs: &[ExperimentRun], stopped: &AtomicBool) -> Option<Vec<Outcome>
 }
 
 /// Number of measurements of a source.
-fn count(measurements: &[Measurement], source: &str) -> usize {
+fn count(measurements: &[MeasuredValue], source: &str) -> usize {
     measurements.iter().filter(|measurement| measurement.source() == source).count()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::validate::{Calibration, Measurement, SourcePlan, read};
+use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, read};
 
 use crate::input;
 use crate::output::claims::{self, Role};
@@ -37,7 +37,7 @@ plans! {
 /// Measurements with the plans that answer them.
 #[derive(Debug)]
 pub(super) struct DataSet {
-    pub measurements: Vec<Measurement>,
+    pub measurements: Vec<MeasuredValue>,
     pub plans: Vec<SourcePlan>,
     /// Parameters and folds of a cross-validation; a folder may have none.
     pub calibration: Option<Calibration>,
@@ -121,7 +121,7 @@ mod tests {
         let data = DataSet::shipped().unwrap();
         assert!(MEASUREMENTS.len() < 1 << 20, "a package may hold at most 1 MB of it");
         let validation = Validation::prepare(&data.measurements, &data.plans).unwrap();
-        let sources: std::collections::BTreeSet<&str> = data.measurements.iter().map(Measurement::source).collect();
+        let sources: std::collections::BTreeSet<&str> = data.measurements.iter().map(MeasuredValue::source).collect();
         assert_eq!(sources.len(), data.plans.len(), "one plan for each source");
         assert!(validation.runs.len() > 1000);
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use phaselink_core::report::Table;
 use phaselink_core::report::csv::quoted;
 use phaselink_core::validate::{
-    Agreement, FoldsDocument, Measurement, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
+    Agreement, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
 };
 
 use super::{Validated, count};
@@ -63,7 +63,7 @@ fn verdict(counted: &[&Agreement], found: &FoldsDocument) -> String {
 }
 
 /// Returns the sources with their numbers of rows.
-pub(super) fn list(plans: &[SourcePlan], measurements: &[Measurement]) -> String {
+pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> String {
     let mut table = Table::new().left("source").right("rows").left("title");
     for plan in plans {
         table.row([plan.source.clone(), count(measurements, &plan.source).to_string(), plan.title.clone()]);

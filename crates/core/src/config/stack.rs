@@ -28,7 +28,7 @@ section! {
         application => application: Application = Application::Loop, any();
         /// True if the kernel's mitigations against speculative execution attacks are on, which make entering and leaving the kernel slower
         mitigations => mitigations: bool = true, any();
-        /// What the kernel does to let a device reach a request's buffer: `passthrough` (nothing, or a mapping that was made before), `lazy` (it maps each buffer, and invalidates translations now and then) or `strict` (it waits for an invalidation at each unmapping)
+        /// Work of the kernel that lets a device reach a request's buffer: `passthrough` (nothing, or a mapping that was made before), `lazy` (it maps each buffer, and invalidates translations now and then) or `strict` (it waits for an invalidation at each unmapping)
         iommu => iommu: IommuMode = IommuMode::Passthrough, any();
         /// Time without a request after which the kernel's poll thread of a job with `sqthread_poll` goes to sleep
         poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 
 use super::agreement::ratio;
-use super::pattern::{Captures, Pattern};
+use super::pattern::{Captures, TextPattern};
 use super::{Agreement, ValidatedRow, Validation};
 use crate::drive_file::Override;
 use crate::fit::principal_axes;
@@ -67,8 +67,8 @@ struct Parameter {
 #[derive(Clone, Debug)]
 struct Fold {
     name: String,
-    train: Vec<Pattern>,
-    test: Vec<Pattern>,
+    train: Vec<TextPattern>,
+    test: Vec<TextPattern>,
     order_only: bool,
 }
 
@@ -103,7 +103,7 @@ impl Calibration {
         let patterns = |texts: &[String]| {
             let read = texts
                 .iter()
-                .map(|text| Pattern::parse(text).map_err(|found| Problem::new(file, None, found, "").into()));
+                .map(|text| TextPattern::parse(text).map_err(|found| Problem::new(file, None, found, "").into()));
             all(read)
         };
         let folds = read.fold.iter().map(|fold| {
@@ -156,7 +156,7 @@ impl Calibration {
             let Some(judged) = search.judged(&estimate, &search.rows_of(&fold.test))? else { return Ok(None) };
             estimates.push((train.len(), estimate, judged));
         }
-        let every: Vec<Pattern> =
+        let every: Vec<TextPattern> =
             self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect();
         let rows = search.rows_of(&every);
         let Some(whole) = search.estimate(&rows, &derivatives)? else { return Ok(None) };
@@ -274,7 +274,7 @@ struct Derivatives {
 
 impl CalibrationSearch<'_> {
     /// Indices of the answered rows whose identifier matches one of the patterns.
-    fn rows_of(&self, patterns: &[Pattern]) -> Vec<usize> {
+    fn rows_of(&self, patterns: &[TextPattern]) -> Vec<usize> {
         let is_match = |id: &str| patterns.iter().any(|pattern| pattern.matches(id, &mut Captures::new()));
         let rows = self.validation.rows.iter().enumerate();
         rows.filter(|(_, row)| row.run.is_some() && is_match(row.measurement.id())).map(|(place, _)| place).collect()

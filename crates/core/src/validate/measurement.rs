@@ -9,14 +9,14 @@ pub const COLUMNS: [&str; 12] =
 
 /// Measured value with the conditions under which it was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measurement {
+pub struct MeasuredValue {
     /// Value in the unit of the row; of a bound, such as `>512`, its number.
     pub value: f64,
     /// Texts of the columns, in the order of [`COLUMNS`].
     texts: Vec<String>,
 }
 
-impl Measurement {
+impl MeasuredValue {
     /// Text of a column; `None` if there is no such column.
     pub fn column(&self, name: &str) -> Option<&str> {
         let place = COLUMNS.iter().position(|column| *column == name)?;
@@ -48,7 +48,7 @@ impl Measurement {
 ///
 /// # Errors
 /// Each line with another number of fields, without a number as its value, or with an identifier that came before.
-pub fn read(file: &str, text: &str) -> Result<Vec<Measurement>, Problems> {
+pub fn read(file: &str, text: &str) -> Result<Vec<MeasuredValue>, Problems> {
     let mut lines = text.lines().enumerate();
     let (mut rows, mut problems) = (Vec::new(), Problems::default());
     let head = lines.next().map_or(Ok(Vec::new()), |(_, line)| fields(line));
@@ -69,14 +69,14 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Measurement>, Problems> {
     problems.or(rows)
 }
 
-fn row(line: &str) -> Result<Measurement, String> {
+fn row(line: &str) -> Result<MeasuredValue, String> {
     let texts = fields(line)?;
     if texts.len() != COLUMNS.len() {
         return Err(format!("{} fields", texts.len()));
     }
     // A bound, such as `>512`, stands as its number; plans leave such rows out.
     let value = texts[8].trim_start_matches('>').parse::<f64>().ok().filter(|value| value.is_finite());
-    value.map(|value| Measurement { value, texts: texts.clone() }).ok_or_else(|| format!("the value `{}`", texts[8]))
+    value.map(|value| MeasuredValue { value, texts: texts.clone() }).ok_or_else(|| format!("the value `{}`", texts[8]))
 }
 
 #[cfg(test)]

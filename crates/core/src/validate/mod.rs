@@ -23,7 +23,7 @@ pub use crate::results::documents::{
     Agreement, MeasuredKind, Provenance, ValidateDocument, ValidatedRow, ValidatedSource,
 };
 pub use calibration::{Calibration, SimulateRuns};
-pub use measurement::{COLUMNS, Measurement, read};
+pub use measurement::{COLUMNS, MeasuredValue, read};
 pub use plan::SourcePlan;
 
 use crate::ledger::Outcome;
@@ -54,7 +54,7 @@ pub struct Validation {
 
 #[derive(Clone, Debug)]
 struct ValidationRow {
-    measurement: Measurement,
+    measurement: MeasuredValue,
     answer: RowAnswer,
     /// True if parameters of the shipped descriptions were estimated from the row.
     is_fitted: bool,
@@ -67,7 +67,7 @@ impl Validation {
     ///
     /// # Errors
     /// Measurements that no rule matches, and runs that cannot start.
-    pub fn prepare(measurements: &[Measurement], plans: &[SourcePlan]) -> Result<Validation, Problems> {
+    pub fn prepare(measurements: &[MeasuredValue], plans: &[SourcePlan]) -> Result<Validation, Problems> {
         let mut problems = Problems::default();
         let (mut specs, mut places): (Vec<(RunSpec, RowRun)>, HashMap<RunSpec, usize>) = Default::default();
         let mut rows = Vec::new();

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 /// Texts that a match has kept, by name.
 pub(super) type Captures = BTreeMap<String, String>;
 
-/// Pattern over one text.
+/// TextPattern over one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<PatternPart>);
+pub(super) struct TextPattern(Vec<PatternPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PatternPart {
@@ -17,12 +17,12 @@ enum PatternPart {
     Capture(String),
 }
 
-impl Pattern {
+impl TextPattern {
     /// Reads a pattern.
     ///
     /// # Errors
     /// A brace that is not closed, or that holds no name.
-    pub(super) fn parse(text: &str) -> Result<Pattern, String> {
+    pub(super) fn parse(text: &str) -> Result<TextPattern, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(place) = rest.find(['*', '{']) {
@@ -48,7 +48,7 @@ impl Pattern {
         if !rest.is_empty() {
             parts.push(PatternPart::Literal(String::from(rest)));
         }
-        Ok(Pattern(parts))
+        Ok(TextPattern(parts))
     }
 
     /// Matches the whole text and keeps what the names stand for; returns false, and keeps nothing, if it does not match.
@@ -123,7 +123,7 @@ mod tests {
 
     fn kept(pattern: &str, text: &str) -> Option<Vec<(String, String)>> {
         let mut captures = Captures::new();
-        let is_match = Pattern::parse(pattern).unwrap().matches(text, &mut captures);
+        let is_match = TextPattern::parse(pattern).unwrap().matches(text, &mut captures);
         is_match.then(|| captures.into_iter().collect())
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn braces_without_a_name_are_refused_in_patterns_and_kept_in_templates() {
-        assert!(Pattern::parse("{").is_err() && Pattern::parse("{A}").is_err());
+        assert!(TextPattern::parse("{").is_err() && TextPattern::parse("{A}").is_err());
         let captures = Captures::from([(String::from("n"), String::from("3"))]);
         let word = |_: &str, text: &str| Ok(String::from(text));
         assert_eq!(filled("s=[{ name = \"{n}\" }]", &captures, &word).unwrap(), "s=[{ name = \"3\" }]");

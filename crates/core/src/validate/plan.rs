@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::measurement::{COLUMNS, Measurement};
-use super::pattern::{Captures, Pattern, filled};
+use super::measurement::{COLUMNS, MeasuredValue};
+use super::pattern::{Captures, TextPattern, filled};
 use super::unit;
 use crate::problem::{Problem, Problems};
 use crate::reproduce::{RunSpec, RunValue};
@@ -52,13 +52,13 @@ pub struct SourcePlan {
     job: Vec<(String, String)>,
     set: Vec<String>,
     words: BTreeMap<String, BTreeMap<String, String>>,
-    rules: Vec<Rule>,
+    rules: Vec<ValidationRule>,
 }
 
-/// Rule of a plan, with patterns and expressions read.
+/// ValidationRule of a plan, with patterns and expressions read.
 #[derive(Clone, Debug)]
-struct Rule {
-    when: Vec<(String, Vec<Pattern>)>,
+struct ValidationRule {
+    when: Vec<(String, Vec<TextPattern>)>,
     answer: RuleAnswer,
     line: Option<usize>,
 }
@@ -103,7 +103,7 @@ pub(super) struct RowRun {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlanText {
+struct SourcePlanText {
     source: String,
     title: String,
     #[serde(default)]
@@ -154,14 +154,14 @@ impl SourcePlan {
     /// Mistakes of syntax, unknown keys and columns, patterns and expressions that make no sense, and rules that neither answer
     /// nor leave a row out.
     pub fn read(file: &str, text: &str) -> Result<SourcePlan, Problems> {
-        let plan: PlanText = toml::from_str(text).map_err(|error| {
+        let plan: SourcePlanText = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| line_of(text, span.start));
             Problem::new(file, line, error.message(), "keys and values as docs/validation.md lists them")
         })?;
         let (mut rules, mut problems) = (Vec::new(), Problems::default());
         for spanned in &plan.rule {
             let line = Some(line_of(text, spanned.span().start));
-            match Rule::read(file, line, spanned.get_ref()) {
+            match ValidationRule::read(file, line, spanned.get_ref()) {
                 Ok(rule) => rules.push(rule),
                 Err(found) => problems.0.extend(found.0),
             }
@@ -183,7 +183,7 @@ impl SourcePlan {
     ///
     /// # Errors
     /// A measurement that matches no rule, and captures or units that the rule cannot use.
-    pub(super) fn answer(&self, row: &Measurement) -> Result<RowAnswer, Problem> {
+    pub(super) fn answer(&self, row: &MeasuredValue) -> Result<RowAnswer, Problem> {
         let found = self.rules.iter().find_map(|rule| Some((rule, rule.captures(row)?)));
         let Some((rule, captures)) = found else {
             let found = format!("no rule matches the row {}", row.id());
@@ -204,7 +204,13 @@ impl SourcePlan {
         }
     }
 
-    fn run(&self, rule: &Rule, run: &RuleRun, captures: &Captures, row: &Measurement) -> Result<RowAnswer, String> {
+    fn run(
+        &self,
+        rule: &ValidationRule,
+        run: &RuleRun,
+        captures: &Captures,
+        row: &MeasuredValue,
+    ) -> Result<RowAnswer, String> {
         let word = |name: &str, captured: &str| match self.words.get(name) {
             None => Ok(String::from(captured)),
             Some(words) => words.get(captured).cloned().ok_or_else(|| format!("no words.{name} for `{captured}`")),
@@ -240,15 +246,15 @@ impl SourcePlan {
     }
 }
 
-impl Rule {
-    fn read(file: &str, line: Option<usize>, text: &RuleText) -> Result<Rule, Problems> {
+impl ValidationRule {
+    fn read(file: &str, line: Option<usize>, text: &RuleText) -> Result<ValidationRule, Problems> {
         let problem = |found: String, allowed: &str| Problems::from(Problem::new(file, line, found, allowed));
         let mut when = Vec::new();
         for (column, patterns) in &text.when {
             if !COLUMNS.contains(&column.as_str()) {
                 return Err(problem(format!("the column {column}"), &COLUMNS.join(", ")));
             }
-            let read = patterns.texts().iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>, _>>();
+            let read = patterns.texts().iter().map(|text| TextPattern::parse(text)).collect::<Result<Vec<_>, _>>();
             when.push((column.clone(), read.map_err(|found| problem(found, "{name} in small letters, or no brace"))?));
         }
         let answer = match (&text.class, &text.drive, &text.value, &text.unit) {
@@ -271,11 +277,11 @@ impl Rule {
                 return Err(problem(found, "class, or drive with value and unit"));
             }
         };
-        Ok(Rule { when, answer, line })
+        Ok(ValidationRule { when, answer, line })
     }
 
     /// Texts that the rule keeps of a row; `None` if the row does not match.
-    fn captures(&self, row: &Measurement) -> Option<Captures> {
+    fn captures(&self, row: &MeasuredValue) -> Option<Captures> {
         let mut captures = Captures::new();
         let is_match = self.when.iter().all(|(column, patterns)| {
             let text = row.column(column).unwrap_or_default();

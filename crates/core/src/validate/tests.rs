@@ -20,7 +20,7 @@ value = "run.mean_ns"
 unit = "ns"
 "#;
 
-fn table(rows: &[(&str, &str, &str, &str)]) -> Vec<Measurement> {
+fn table(rows: &[(&str, &str, &str, &str)]) -> Vec<MeasuredValue> {
     let lines = rows
         .iter()
         .map(|(id, workload, quantity, unit)| format!("{id},,,,,,{workload},{quantity},600,{unit},result,\n"));
