@@ -164,7 +164,8 @@ impl Parts<'_> {
         let host = &self.drive.host;
         let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
-        let exit = if is_idle { host.idle_exit_after(now.since(free_at)) } else { Span::ZERO };
+        let idle = if is_idle { Some(now.since(free_at)) } else { None };
+        let exit = idle.map_or(Span::ZERO, |idle| host.idle_exit_after(idle) + host.cold_time(idle));
         let delivered = now + self.at_clock(host.interrupt) + exit;
         // The handler runs once its core has finished the switch away from the thread.
         delivered.max(free_at) + self.on_core(host.interrupt_handler)

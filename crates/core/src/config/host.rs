@@ -43,7 +43,7 @@ section! {
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
         /// Extra time of a context switch for each doubling of the threads that wait for the core, beyond eight of them
         context_switch_growth_ns => context_switch_growth: Span = ZERO, ZERO..=LONGEST;
-        /// Extra processor time of a core that has idled for `cold_after_ns` or longer before its next thread runs, because caches and branch predictors have gone cold; after a shorter time it is less in proportion
+        /// Extra processor time of a core that an interrupt wakes after it has idled for `cold_after_ns` or longer, because caches and branch predictors have gone cold; after a shorter time it is less in proportion
         cold_ns => cold: Span = ZERO, ZERO..=LONGEST;
         /// Idle time after which a core is as cold as it gets
         cold_after_ns => cold_after: Span = us(60), ZERO..=LONGEST;
@@ -122,6 +122,18 @@ impl Host {
         ];
         let allowed = states.into_iter().filter(|(state, ..)| *state <= self.idle_states);
         allowed.map(|(_, exit, residency)| (exit, residency)).collect()
+    }
+
+    /// Extra processor time of a core that has idled for `idle`, because caches and branch predictors have gone cold.
+    pub fn cold_time(&self, idle: Span) -> Span {
+        if self.cold.is_zero() {
+            return Span::ZERO;
+        }
+        let share = match self.cold_after.is_zero() {
+            true => 1.0,
+            false => (idle.as_ns() / self.cold_after.as_ns()).min(1.0),
+        };
+        self.cold.scale(share * self.cost_ratio())
     }
 
     /// Extra time an interrupt needs to reach a core that expected to idle for `expected`. The core goes no deeper than

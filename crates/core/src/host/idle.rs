@@ -40,16 +40,9 @@ impl Governor {
 }
 
 impl Governor {
-    /// Extra work of a core that has idled for `idle`, at the clock and instructions a clock that it has.
+    /// Extra work of a core that has idled for `idle`.
     pub(super) fn cold_time(&self, idle: Span) -> Span {
-        if self.host.cold.is_zero() {
-            return Span::ZERO;
-        }
-        let share = match self.host.cold_after.is_zero() {
-            true => 1.0,
-            false => (idle.as_ns() / self.host.cold_after.as_ns()).min(1.0),
-        };
-        self.host.cold.scale(share * self.host.cost_ratio())
+        self.host.cold_time(idle)
     }
 }
 

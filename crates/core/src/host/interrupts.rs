@@ -45,15 +45,13 @@ impl Processors {
     pub(super) fn interrupt_time(&mut self, now: Time, core: usize) -> Span {
         let core = &mut self.cores[core];
         let is_idle = core.current.is_none() && !core.polls && core.free_at <= now;
-        let exit = match is_idle {
-            true => {
-                let idle = now.since(core.free_at);
-                core.cold = self.governor.cold_time(idle);
-                self.governor.exit_time(&mut core.idles, idle)
-            }
-            false => Span::ZERO,
-        };
-        self.interrupt + exit
+        if !is_idle {
+            return self.interrupt;
+        }
+        let idle = now.since(core.free_at);
+        let (exit, cold) = (self.governor.exit_time(&mut core.idles, idle), self.governor.cold_time(idle));
+        self.used.switching += cold;
+        self.interrupt + exit + cold
     }
 
     /// Runs a handler, or more of one, on a core, at the pace that the core has then.

@@ -45,8 +45,6 @@ pub(super) struct Core {
     /// Time that its poll threads have worked and slept.
     pub polled: Polled,
     pub idles: Idles,
-    /// Extra work before the next thread runs, because the core has idled.
-    pub cold: Span,
 }
 
 /// Result of letting go of a spinlock: the thread that has it next, and what it spins for.

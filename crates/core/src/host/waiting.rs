@@ -134,7 +134,6 @@ impl Processors {
             _ if core.free_at <= now => self.reactivate,
             _ => self.context_switch + crowding(self.context_switch_growth, core.ready.len()),
         };
-        let switch = switch + if switch.is_zero() { Span::ZERO } else { std::mem::take(&mut core.cold) };
         core.free_at = from + switch;
         core.mask(core.free_at);
         core.current = Some(thread);
