@@ -13,7 +13,7 @@ help:
 	@echo 'make python       the Python package as a user installs it, in a fresh environment, and its tests'
 	@echo 'make explorer     the simulator in a page of one file: target/explorer.html'
 	@echo 'make explorer-test whether its figures are the command line'"'"'s, by node, and whether the page works, by Chromium'
-	@echo 'make screenshots  renew the pictures of docs/reports.md, by Chromium; look at the difference'
+	@echo 'make screenshots  renew the pictures of README.md and docs/reports.md; look at the difference'
 	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'

@@ -73,12 +73,18 @@ pub(crate) fn intervals<T: Sync>(
 
 /// Value and ends of the figures of a run that have a heading, with the constants that contribute most.
 pub(crate) fn table_of_run(doubted: &Doubted) -> String {
+    let (explanation, table) = of_run_in_rows(doubted);
+    format!("{}\n{table}", describe::wrapped(&explanation, ""))
+}
+
+/// Explanation of a run's intervals, and their table.
+pub(crate) fn of_run_in_rows(doubted: &Doubted) -> (String, Table) {
     let shown = |name: &str| {
         let figure = phaselink_core::results::find(name)?;
         Some((figure.heading, doubted.find(name)?, move |value: f64| units::figure(figure.unit, Some(value))))
     };
     let rows = RUN_FIGURES.iter().filter_map(|name| shown(name));
-    table(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
+    rows_of(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
 }
 
 /// Figures of a run that people are shown.
@@ -87,6 +93,12 @@ const RUN_FIGURES: [&str; 9] =
 
 /// A line for each figure that has an interval: what it is called, the figure, and how to print a value of it.
 pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> String {
+    let (explanation, table) = rows_of(rows);
+    format!("{}\n{table}", describe::wrapped(&explanation, ""))
+}
+
+/// Explanation of intervals, and a row for each figure that has one.
+fn rows_of<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a DoubtedFigure, P)>) -> (String, Table) {
     let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
     let mut draws = 0;
     for (heading, figure, shown) in rows {
@@ -95,8 +107,7 @@ pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String
         let names: Vec<String> = interval.contributions.iter().map(contribution).collect();
         table.row([heading, shown(value), shown(interval.low), shown(interval.high), names.join(", ")]);
     }
-    let text = describe::wrapped(&explanation(draws), "");
-    format!("{text}\n{table}")
+    (explanation(draws), table)
 }
 
 /// Explains intervals in a sentence.

@@ -1,15 +1,18 @@
 //! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
 //! the server behind the page both ask here.
 
+use std::collections::BTreeMap;
+
 use crate::compare;
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, presets, shipped};
 use crate::engine::simulation::Simulation;
+use crate::ledger::stage::{STACK_STAGES_MAX, SystemPart};
 use crate::ledger::{Record, Stage, Step};
 use crate::predict;
 use crate::problem::{Problem, Problems, all};
 use crate::report;
-use crate::results::documents::value;
+use crate::report::html::colour;
 use crate::stream::RequestStream;
 use crate::workload::trace::NamedTrace;
 use crate::workload::{Job, Trace, UnresolvedJobs, fio, with_defaults};
@@ -94,7 +97,7 @@ impl PageQuestion {
                 }
                 let outcome = simulation.outcome();
                 let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
-                document["phaselink"]["findings"] = value(&compare::findings_of_run(&drive, &jobs, outcome));
+                compare::conclusion_of_run(&drive, &jobs, outcome).add_to(&mut document);
                 Ok(document)
             }
             PageQuestion::Predict { drive, job } => {
@@ -121,7 +124,9 @@ impl DriveWords {
             (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
             _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
         };
-        described.map(Described::into_drive)
+        // As the program does it: a stack whose threads sleep turns the drive's interrupts on.
+        let with_interrupts = |it: Described| it.with_interrupts().map_or(it, |(raised, _)| raised);
+        described.map(with_interrupts).map(Described::into_drive)
     }
 }
 
@@ -138,14 +143,23 @@ fn no_traces(wanted: &NamedTrace) -> Result<Trace, Problems> {
 fn catalog() -> Value {
     let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
     let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
-    let stage = |(name, part)| json!({ "stage": name, "part": format!("{part:?}").to_lowercase() });
+    let stage = |(name, part)| json!({ "stage": name, "part": part_name(part), "colour": colour::of_stage(name, &[]) });
+    let part = |part: &SystemPart| json!({ "part": part_name(*part), "colour": colour::of_whole(*part) });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "address": env!("CARGO_PKG_REPOSITORY"),
         "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
         "usual": shipped::usual(),
+        "sets": shipped::sets().collect::<BTreeMap<_, _>>(),
         "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
         "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),
+        "parts": SystemPart::ALL.iter().map(part).collect::<Vec<_>>(),
+        "stack_colours": (0..STACK_STAGES_MAX).map(colour::of_stack).collect::<Vec<_>>(),
     })
+}
+
+fn part_name(part: SystemPart) -> String {
+    format!("{part:?}").to_lowercase()
 }
 
 fn row(record: &Record) -> Value {
@@ -211,5 +225,6 @@ mod tests {
         let stages = catalog["stages"].as_array().unwrap();
         assert!(stages.iter().any(|it| it["stage"] == "media" && it["part"] == "media"));
         assert!(catalog["drives"].as_array().unwrap().iter().any(|it| it["name"] == catalog["usual"]));
+        assert!(catalog["sets"]["2026"].as_array().is_some_and(|drives| drives.contains(&json!("tlc-gen5"))));
     }
 }

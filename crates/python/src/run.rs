@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-use phaselink_core::compare::findings_of_run;
+use phaselink_core::compare::{RunConclusion, conclusion_of_run};
 use phaselink_core::drive;
 use phaselink_core::ledger::{Latency, Outcome};
 use phaselink_core::precision::{self, Measurement};
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::results::documents::value;
-use phaselink_core::results::{self, Figures, Finding};
+use phaselink_core::results::{self, Figures};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::uncertainty::{Doubted, of_run};
@@ -35,7 +35,7 @@ pub struct Result {
     outcome: Outcome,
     figures: OnceLock<Figures>,
     /// Resource that limits the drive.
-    findings: Vec<Finding>,
+    concluded: RunConclusion,
     /// Reached and requested precision of mean and p99.
     measured: Option<(Measurement, f64)>,
     /// Prediction intervals of the figures from uncertain constants, if they were requested.
@@ -94,8 +94,8 @@ pub(crate) fn run(
         })?),
     };
     let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));
-    let findings = py.detach(|| findings_of_run(described.drive(), &jobs, outcome.clone()));
-    Ok(Result { drive, outcome, figures: OnceLock::new(), findings, measured, doubted, requests })
+    let concluded = py.detach(|| conclusion_of_run(described.drive(), &jobs, outcome.clone()));
+    Ok(Result { drive, outcome, figures: OnceLock::new(), concluded, measured, doubted, requests })
 }
 
 /// Runs to the end, or to the requested precision.
@@ -167,7 +167,7 @@ impl Result {
 
     /// Returns sentences that say what was found.
     fn findings(&self) -> Vec<&str> {
-        self.findings.iter().map(|finding| finding.sentence.as_str()).collect()
+        self.concluded.findings.iter().map(|finding| finding.sentence.as_str()).collect()
     }
 
     /// Returns the mean time in ns of each job, direction and stage; the stages of a direction sum to its mean latency.
@@ -232,7 +232,7 @@ impl Result {
 
     fn document(&self) -> Value {
         let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
-        document["phaselink"]["findings"] = value(&self.findings);
+        self.concluded.add_to(&mut document);
         if let Some((measurement, share)) = &self.measured {
             document["phaselink"]["precision"] = value(&precision::document(measurement, *share));
         }

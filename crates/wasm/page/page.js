@@ -1,159 +1,14 @@
-// The page: the settings, the questions that follow from them, and drawings of the answers.
+// The page: answers drawn, and the controls that change the settings.
 
-const $ = (id) => document.getElementById(id);
-const powers = (from, to) => Array.from({ length: Math.log2(to / from) + 1 }, (_, place) => from * 2 ** place);
-const bytes = (size) => (size % 1024 ? `${size}` : `${size / 1024}k`);
-
-/** Values of each slider, place by place, and their labels. */
-const SLIDERS = {
-  generation: { values: [1, 2, 3, 4, 5, 6], told: (it) => `gen${it}` },
-  lanes: { values: [1, 2, 4, 8, 16, 32] },
-  bs: { values: powers(512, 1 << 20), told: bytes },
-  iodepth: { values: powers(1, 256) },
-  numjobs: { values: [1, 2, 3, 4, 6, 8, 12, 16] },
-  reads: { values: Array.from({ length: 21 }, (_, place) => 5 * place), told: (it) => `${it} %` },
-  requests: { values: [1000, 2000, 5000, 10000, 20000, 50000, 100000], told: (it) => it.toLocaleString("en") },
-};
-/** Sliders of the drive, which show the drive's values until they are moved. */
-const OF_DRIVE = ["generation", "lanes"];
-const SECTIONS = ["media", "host", "stack"];
-const USUAL = { bs: 4096, iodepth: 1, numjobs: 1, reads: 100, order: "rand", requests: 2000, seed: 1 };
 const DEPTHS = powers(1, 256);
-/** Longest time in ms that the page waits for an answer. */
-const PATIENCE_MS = 20000;
+/** Requests of a first look, while the whole answer takes longer. */
+const QUICK_IOS = 500;
 
-/** Settings: absent keys have the drive's values, or the defaults. The address contains exactly these. */
-let chosen = {};
 let catalog, colourOf;
 /** Drawn answers, and the time that they took. */
 let shown = {};
 
-// ---- the simulator, in a worker where there may be one ----
-
-let desk;
-/** Settled while no question is in flight. */
-let before = Promise.resolve();
-
-async function moduleBytes() {
-  const packed = Uint8Array.from(atob($("module").textContent.trim()), (letter) => letter.charCodeAt(0));
-  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(unpacked).arrayBuffer();
-}
-
-function workerDesk(bytes) {
-  const source = $("simulator-source").textContent +
-    "let desk; onmessage = async ({ data }) => { desk ??= new Desk(data.bytes); if (data.question) postMessage(await desk.answer(data.question)); };";
-  const worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-  worker.postMessage({ bytes });
-  return {
-    stop: () => worker.terminate(),
-    answer: (question) => new Promise((resolve, reject) => {
-      worker.onmessage = ({ data }) => resolve(data);
-      worker.onerror = reject;
-      worker.postMessage({ question });
-    }),
-  };
-}
-
-/** Simulator in the page's own thread, which blocks the page while it simulates. */
-function ownDesk(bytes) {
-  const Desk = new Function(`${$("simulator-source").textContent}; return Desk;`)();
-  const own = new Desk(bytes);
-  return { stop() {}, answer: (question) => own.answer(question) };
-}
-
-/** The simulator of the server that this page comes from (`phaselink explore`). */
-function servedDesk() {
-  const given = new AbortController();
-  return {
-    stop: () => given.abort(),
-    answer: async (question) => {
-      try {
-        const reply = await fetch("ask", { method: "POST", body: JSON.stringify(question), signal: given.signal });
-        if (!reply.ok) return { problem: `The server says: ${(await reply.text()).trim()}` };
-        const { answer, text } = await reply.json();
-        return answer === undefined ? { problem: text } : { answer };
-      } catch {
-        return { problem: "The server is not there any more: phaselink explore starts it." };
-      }
-    },
-  };
-}
-
-async function openDesk() {
-  if (!$("module").textContent.trim()) return servedDesk();
-  const bytes = await moduleBytes();
-  try {
-    const desk = workerDesk(bytes);
-    await desk.answer({ verb: "catalog" });
-    return desk;
-  } catch {
-    return ownDesk(bytes);
-  }
-}
-
-/** The answer to a question; one after the other. */
-function ask(question) {
-  const asked = before.then(() => askNow(question));
-  before = asked.catch(() => {});
-  return asked;
-}
-
-async function askNow(question) {
-  desk ??= await openDesk();
-  let timer;
-  const late = new Promise((resolve) => { timer = setTimeout(resolve, PATIENCE_MS); });
-  const told = await Promise.race([desk.answer(question), late]);
-  clearTimeout(timer);
-  if (!told) {
-    desk.stop();
-    desk = undefined;
-    throw new Error(`Given up after ${PATIENCE_MS / 1000} s: fewer requests, smaller blocks or fewer threads are faster.`);
-  }
-  if (told.problem) throw new Error(told.problem);
-  return told.answer;
-}
-
-// ---- from what is chosen to questions ----
-
-const value = (key) => chosen[key] ?? USUAL[key];
-const driveName = () => chosen.drive ?? catalog.usual;
-
-function overrides() {
-  const presets = SECTIONS.filter((it) => chosen[it]).map((it) => `${it}.preset=${chosen[it]}`);
-  const link = OF_DRIVE.filter((it) => chosen[it]).map((it) => `link.${it}=${chosen[it]}`);
-  return [...presets, ...link, ...(chosen.set ?? "").split("\n").map((line) => line.trim()).filter(Boolean)];
-}
-
-function drive() {
-  return { ...(chosen.text?.trim() ? { text: chosen.text } : { name: driveName() }), set: overrides() };
-}
-
-/** fio's name of the access pattern. */
-function rw(reads = value("reads")) {
-  return value("order") + (reads === 100 ? "read" : reads === 0 ? "write" : "rw");
-}
-
-function job(depth = value("iodepth")) {
-  const mixed = value("reads") % 100 !== 0;
-  return [
-    ["rw", rw()], ["bs", bytes(value("bs"))], ["iodepth", `${depth}`], ["numjobs", `${value("numjobs")}`],
-    ["number_ios", `${Math.max(1, Math.round(value("requests") / value("numjobs")))}`],
-    ...(mixed ? [["rwmixread", `${value("reads")}`]] : []),
-  ];
-}
-
-const quoted = (word) => (/^[\w.,:=/%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-function commandLine() {
-  const flag = (name) => `--${name.replaceAll("_", "-")}`;
-  const words = ["phaselink", "run", chosen.text?.trim() ? "drive.toml" : driveName()];
-  overrides().forEach((it) => words.push("--set", it));
-  job().forEach(([name, it]) => words.push(flag(name), it));
-  return [...words, "--seed", `${value("seed")}`].map(quoted).join(" ");
-}
-
-// ---- answers drawn ----
+// ---- figures of an answer ----
 
 /** Results of the one job's reads and writes, as far as it has them. */
 const directions = (result) => ["read", "write"].map((name) => ({ name, ...result.phaselink.jobs[0][name] })).filter((it) => it.ios);
@@ -167,81 +22,189 @@ function mean(result, figure) {
 
 const meanLatency = (result) => mean(result, (it) => it.latency_ns.mean);
 const tail = (result) => Math.max(...directions(result).map((it) => it.latency_ns.percentile.p99 ?? it.latency_ns.max));
+/** Names of the stages of the drive's software stack. */
+const stackOf = (result) => (result.phaselink.description.stack?.stages ?? []).map((it) => it.name);
 
-function drawPoint(result, prediction) {
-  const [iops, rate] = [total(result, "iops"), total(result, "bw_bytes")];
-  const of = prediction.jobs[0];
-  const sentence = `${quantity(iops)} requests/s, ${quantity(rate, "B/s")}; a request takes ${seconds(meanLatency(result))} on average. ` +
-    result.phaselink.findings.map((it) => it.sentence).join(" ");
-  if ($("told").textContent !== sentence) $("told").textContent = sentence;
-  const percentile = (key) => directions(result).map((it) => seconds(it.latency_ns.percentile[key])).join(" / ");
+/** Mean time of all requests in each stage, in ns, the longest first. */
+function stageMeans(result) {
+  const sums = new Map();
+  for (const { name: _, ios, stages } of directions(result)) {
+    for (const { stage, mean_ns } of stages) sums.set(stage, (sums.get(stage) ?? 0) + mean_ns * ios);
+  }
+  const ios = directions(result).reduce((sum, it) => sum + it.ios, 0);
+  return [...sums].map(([stage, ns]) => ({ stage, ns: ns / ios })).sort((one, two) => two.ns - one.ns);
+}
+
+const PARTS = { host: "host", link: "link", device: "device", media: "memory" };
+const partOf = (stage) => catalog.stages.find((it) => it.stage === stage)?.part ?? "host";
+
+/** Share of each part of the system in the time of requests. */
+function partShares(result) {
+  const means = stageMeans(result);
+  const whole = means.reduce((sum, it) => sum + it.ns, 0);
+  return catalog.parts.map(({ part, colour }) => ({
+    part, colour, share: means.filter((it) => partOf(it.stage) === part).reduce((sum, it) => sum + it.ns, 0) / whole,
+  }));
+}
+
+const figuresOf = (result) => ({
+  iops: total(result, "iops"), bytes_per_s: total(result, "bw_bytes"), mean_ns: meanLatency(result), p99_ns: tail(result),
+  longest: stageMeans(result)[0]?.stage,
+});
+
+// ---- answers drawn ----
+
+/** The answer in words: of an example's question first, then what the simulation found, then the comparison. */
+function sentences(result, was, note) {
+  const found = result.phaselink.findings.map((it) => it.sentence.replace(/(\d) us\b/g, "$1 µs"));
+  const asked = EXAMPLES.find((it) => isChosen(it.settings) && (was || !it.settings.vs));
+  const answer = asked && !note ? `${asked.question} ${asked.answer(figuresOf(result), was && figuresOf(was))}` : undefined;
+  return [answer, was && comparison(result, was), ...found, measuredState(result), note].filter(Boolean);
+}
+
+function measuredState(result) {
+  const { state, reason, warm_up_ios } = result.phaselink.measured;
+  if (state === "burst") return `Measured in a burst: ${reason}.`;
+  return state === "steady" ? `Measured in the steady state, after ${warm_up_ios.toLocaleString("en")} requests of warm-up.` : undefined;
+}
+
+/** How a state is beside the pinned one, and which stage makes most of the difference. */
+function comparison(result, was) {
+  const [now, before] = [figuresOf(result), figuresOf(was)];
+  const slower = now.mean_ns > before.mean_ns;
+  const ratio = slower ? now.mean_ns / before.mean_ns : before.mean_ns / now.mean_ns;
+  const pinned = difference(pinnedSettings(), chosen);
+  if (ratio < 1.02) return `Beside the pinned ${pinned}: about the same latency, ${quantity(now.iops)} requests/s for ${quantity(before.iops)}.`;
+  const old = new Map(stageMeans(was).map((it) => [it.stage, it.ns]));
+  const gaps = stageMeans(result).map(({ stage, ns }) => ({ stage, gap: ns - (old.get(stage) ?? 0) }));
+  for (const [stage, ns] of old) if (!gaps.some((it) => it.stage === stage)) gaps.push({ stage, gap: -ns });
+  const largest = gaps.sort((one, two) => (slower ? two.gap - one.gap : one.gap - two.gap))[0];
+  return `Beside the pinned ${pinned}: ${times(ratio)} as ${slower ? "slow" : "fast"} a request, ${seconds(Math.abs(now.mean_ns - before.mean_ns))} ` +
+    `${slower ? "more" : "less"}, ${seconds(Math.abs(largest.gap))} of it in ${largest.stage}; ${quantity(now.iops)} requests/s for ${quantity(before.iops)}.`;
+}
+
+/** A change from the pinned value in words. */
+function change(now, was) {
+  if (now == null || was == null || !was) return "";
+  const share = now / was - 1;
+  if (Math.abs(share) < 0.0005) return "as pinned";
+  return Math.abs(share) < 1 ? `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}` : `×${(now / was).toFixed(1)}`;
+}
+
+function drawAnswer(result, was, note) {
+  const told = sentences(result, was, note).map((it) => `<p>${escaped(it)}</p>`).join("");
+  if ($("told").innerHTML !== told) $("told").innerHTML = told;
+  const of = figuresOf(result);
+  $("short").textContent = `${quantity(of.iops)} requests/s, ${seconds(of.mean_ns)}`;
+  drawTiles(result, was);
+}
+
+function drawTiles(result, was) {
   const both = directions(result).length > 1 ? ", reads / writes" : "";
+  const spread = (key) => (it) => directions(it).map((one) => one.latency_ns.percentile[key] ?? one.latency_ns.max);
+  const inWords = (values) => values.map(seconds).join(" / ");
   const tiles = [
-    [quantity(iops), "requests a second"], [quantity(rate, "B/s"), "throughput"], [seconds(meanLatency(result)), "mean latency"],
-    [percentile("p50"), `median${both}`], [percentile("p99"), `99 %${both}`], [seconds(of.alone_ns), "alone, in closed form"],
-  ];
-  $("tiles").innerHTML = tiles.map(([figure, name]) => `<div class="tile"><b>${figure}</b><span>${name}</span></div>`).join("");
-  drawStages(result);
-  drawLimits(of, iops);
+    [quantity, (it) => [total(it, "iops")], "requests a second"], [(it) => quantity(it, "B/s"), (it) => [total(it, "bw_bytes")], "throughput"],
+    [seconds, (it) => [meanLatency(it)], "mean latency"], [inWords, spread("p50"), `median${both}`], [inWords, spread("p99"), `99 % are faster${both}`],
+  ].map(([told, read, name]) => {
+    const say = (values) => (told === inWords ? told(values) : told(values[0]));
+    const [now, before] = [read(result), was && read(was)];
+    const beside = before ? `<span class="beside">${say(before)} pinned${now.length === before.length ? `: ${now.map((it, place) => change(it, before[place])).join(" / ")}` : ""}</span>` : "";
+    return `<div class="tile"><b>${say(now)}</b><span>${name}</span>${beside}</div>`;
+  });
+  const [busiest] = result.phaselink.usage;
+  const busy = busiest ? `<div class="tile"><b>${percent(busiest.share)}</b><span>busy: ${escaped(busiest.resource)}, the busiest part</span></div>` : "";
+  $("tiles").innerHTML = tiles.join("") + busy;
 }
 
-function drawStages(result) {
-  const all = directions(result);
-  $("stages").innerHTML = all.map(({ name, stages, total_ns }) => {
+function drawStages(result, was) {
+  const whole = Math.max(...[result, was].filter(Boolean).flatMap(directions).map((it) => it.total_ns));
+  const shares = (it) => `<p class="keys parts">${partShares(it).map(({ part, colour, share }) =>
+    `<span data-part="${part}"><i class="key" style="background:${colour}"></i>${PARTS[part]} ${percent(share)}</span>`).join("")}</p>`;
+  const bar = (of, { name, stages, total_ns }, height) => {
     const parts = stages.map(({ stage, mean_ns }) => (
-      { name: stage, value: mean_ns, colour: colourOf(stage), figure: `${seconds(mean_ns)}, ${percent(mean_ns / total_ns)}` }));
+      { name: stage, value: mean_ns, colour: colourOf(stage, stackOf(of)), figure: `${seconds(mean_ns)}, ${percent(mean_ns / total_ns)}` }));
     const longest = parts.reduce((most, part) => (part.value > most.value ? part : most), parts[0]);
-    const whole = Math.max(...all.map((it) => it.total_ns));
-    const rows = parts.map((part) => [
-      `<span class="key" style="background:${part.colour}"></span>${escaped(part.name)}`, part.value.toFixed(1),
-      percent(part.value / total_ns), barCell(part.value / longest.value, part.colour)]);
-    return `<figure>${stackedBar(parts, whole, `Stages of a ${name}; the longest is ${longest.name}, ${longest.figure}`)}</figure>` +
-      table(`A ${name}: ${seconds(total_ns)} in the mean`, [["stage"], ["ns", true], ["share", true], [""]], rows);
-  }).join("");
+    return stackedBar(parts, whole, `Stages of a ${name}; the longest is ${longest.name}, ${longest.figure}`, height);
+  };
+  const pinned = was ? `<figure class="pinned"><figcaption>Pinned: ${escaped(difference(pinnedSettings(), chosen))}</figcaption>` +
+    `${directions(was).map((it) => bar(was, it, 26)).join("")}${shares(was)}</figure>` : "";
+  $("stages").innerHTML = shares(result) + directions(result).map((it) =>
+    `<figure>${bar(result, it)}</figure>`).join("") + pinned + directions(result).map((it) => stageTable(result, was, it)).join("");
 }
 
-/** Number of resources in the table; the others are far from saturated. */
-const LIMITS_MAX = 6;
-
-function drawLimits(of, iops) {
-  const rows = of.limits.slice(0, LIMITS_MAX).map((it) => [
-    escaped(it.resource), quantity(it.iops_max), quantity(it.bytes_per_s_max, "B/s"), percent(iops / it.iops_max),
-    barCell(Math.min(iops / it.iops_max, 1), "var(--series-1)")]);
-  $("limits").innerHTML = table(`Saturated from a depth of ${quantity(of.saturation_depth)} on`,
-    [["part"], ["requests/s at most", true], ["bytes/s", true], ["used", true], [""]], rows);
+function stageTable(result, was, { name, stages, total_ns }) {
+  const before = was && directions(was).find((it) => it.name === name);
+  const rows = stages.map((it) => ({ ...it, old: before?.stages.find((one) => one.stage === it.stage)?.mean_ns ?? 0 }));
+  for (const it of before?.stages ?? []) if (!rows.some((row) => row.stage === it.stage)) rows.push({ stage: it.stage, mean_ns: 0, old: it.mean_ns });
+  const longest = Math.max(...rows.map((it) => it.mean_ns), 1e-9);
+  const signed = (ns) => `${ns > 0 ? "+" : ns < 0 ? "−" : ""}${Math.abs(ns).toFixed(1)}`;
+  const cells = rows.map(({ stage, mean_ns, old }) => [
+    `<span class="key" style="background:${colourOf(stage, stackOf(mean_ns ? result : was))}"></span>${escaped(stage)}`, PARTS[partOf(stage)], mean_ns.toFixed(1),
+    percent(mean_ns / total_ns), ...(before ? [old.toFixed(1), signed(mean_ns - old)] : []), barCell(mean_ns / longest, colourOf(stage, stackOf(result)))]);
+  const columns = [["stage"], ["in"], ["ns", true], ["share", true], ...(before ? [["pinned, ns", true], ["difference", true]] : []), [""]];
+  return table(`A ${name}: ${seconds(total_ns)} in the mean${before ? `, ${seconds(before.total_ns)} pinned` : ""}`, columns, cells);
 }
 
-function drawCurve(points, prediction) {
+/** Number of resources in the table; the others are far from busy. */
+const LIMITS_MAX = 7;
+
+function drawLimits(result, prediction, was) {
+  const bounds = new Map(prediction.jobs[0].limits.map((it) => [it.resource, it]));
+  const used = new Map(result.phaselink.usage.map((it) => [it.resource, it.share]));
+  const names = [...used.keys(), ...[...bounds.keys()].filter((it) => !used.has(it))].slice(0, LIMITS_MAX);
+  const before = was && new Map(was.phaselink.usage.map((it) => [it.resource, it.share]));
+  const rows = names.map((name) => [
+    escaped(name), used.has(name) ? percent(used.get(name)) : "–", barCell(used.get(name) ?? 0, "var(--series-1)"),
+    ...(before ? [before.has(name) ? percent(before.get(name)) : "–"] : []),
+    quantity(bounds.get(name)?.iops_max), quantity(bounds.get(name)?.bytes_per_s_max, "B/s")]);
+  $("limits").innerHTML = table("The busiest parts", [["part"], ["utilisation", true], [""], ...(before ? [["pinned", true]] : []),
+    ["upper bound, requests/s", true], ["upper bound, bytes/s", true]], rows);
+}
+
+function drawCurve(points, prediction, old) {
   if (points.length < 2) {
     $("curve").innerHTML = '<p class="quiet">This drive has one request outstanding at a time.</p>';
     return;
   }
-  const depths = points.map((it) => it.depth);
-  const limit = { name: prediction.jobs[0].bottleneck, value: prediction.jobs[0].limits[0].iops_max };
-  const [iops, latency, p99] = [(it) => total(it, "iops"), meanLatency, tail].map((of) => points.map((it) => of(it.result)));
-  const now = value("iodepth");
-  const [one, two] = ["var(--series-1)", "var(--series-2)"];
+  const [limit] = [...prediction.jobs[0].limits].sort((one, two) => one.iops_max - two.iops_max);
+  const bound = limit && { name: `upper bound: ${limit.resource}`, value: limit.iops_max };
+  const [one, two, three] = ["var(--series-1)", "var(--series-2)", "var(--pinned)"];
+  const line = (of, x, y, colour, dashed) => ({
+    colour, dashed, points: of.map((it) => ({ x: x(it), y: y(it), isNow: !dashed && it.depth === value("iodepth"),
+      title: `depth ${it.depth}${dashed ? ", pinned" : ""}: ${quantity(total(it.result, "iops"))} requests/s, mean ${seconds(meanLatency(it.result))}, 99 % ${seconds(tail(it.result))}` })),
+  });
+  const [depth, iops] = [(it) => it.depth, (it) => total(it.result, "iops")];
+  const [latency, p99] = [(it) => meanLatency(it.result) / 1e9, (it) => tail(it.result) / 1e9];
+  const drawn = (x, y, colour) => [...(old ? [line(old, x, y, three, true)] : []), line(points, x, y, colour)];
+  const overDepth = { name: "depth of each thread", unit: "", isDoubling: true };
+  const [first, last] = [points[0], points.at(-1)];
   const key = (colour, name) => `<span><i class="key" style="background:${colour}"></i>${name}</span>`;
-  const rows = points.map(({ depth }, place) => [depth, quantity(iops[place]), seconds(latency[place]), seconds(p99[place])]);
-  $("curve").innerHTML = `<div class="pair"><figure>${lines(depths, [{ colour: one, values: iops }], {
-    label: `Requests a second over depth: ${quantity(iops[0])} at ${depths[0]}, ${quantity(iops.at(-1))} at ${depths.at(-1)}`, unit: "", now, limit,
-  })}<figcaption class="keys">${key(one, "requests a second")}</figcaption></figure><figure>${lines(depths, [
-    { colour: one, values: latency.map((ns) => ns / 1e9) }, { colour: two, values: p99.map((ns) => ns / 1e9) }], {
-    label: `Latency over depth: ${seconds(latency[0])} in the mean at ${depths[0]}, ${seconds(latency.at(-1))} at ${depths.at(-1)}`, unit: "s", now,
-  })}<figcaption class="keys">${key(one, "mean latency")}${key(two, "99 %")}</figcaption></figure></div>` +
+  const pinnedKey = old ? key(three, "pinned (dashed)") : "";
+  const far = bound && bound.value > 3 * Math.max(...points.map(iops)) ? `<span>${escaped(bound.name)}, ${quantity(bound.value)}, far above</span>` : "";
+  const figure = (plot, keys) => `<figure>${plot}<figcaption class="keys">${keys}${pinnedKey}</figcaption></figure>`;
+  const rows = points.map((it) => [it.depth, quantity(iops(it)), seconds(meanLatency(it.result)), seconds(tail(it.result))]);
+  $("curve").innerHTML = `<div class="pair">${figure(plotted(drawn(depth, iops, one), {
+    label: `Requests a second over depth: ${quantity(iops(first))} at ${first.depth}, ${quantity(iops(last))} at ${last.depth}`,
+    x: overDepth, y: { name: "requests a second", unit: "" }, bound,
+  }), key(one, "simulated") + far)}${figure(plotted([...drawn(depth, latency, one), line(points, depth, p99, two)], {
+    label: `Latency over depth: ${seconds(meanLatency(first.result))} in the mean at ${first.depth}, ${seconds(meanLatency(last.result))} at ${last.depth}`,
+    x: overDepth, y: { name: "latency", unit: "s" },
+  }), key(one, "mean") + key(two, "99 %"))}${figure(plotted(drawn(iops, latency, one), {
+    label: `Mean latency over throughput: ${seconds(meanLatency(last.result))} at ${quantity(iops(last))} requests a second`,
+    x: { name: "requests a second", unit: "" }, y: { name: "mean latency", unit: "s" },
+  }), key(one, "a point for each depth"))}</div>` +
     tableBehind("Over depth", [["depth"], ["requests/s", true], ["mean latency", true], ["99 %", true]], rows);
 }
 
-/** Most rows of the drawing; a stream that polls may have many more. */
-const STEPS_MAX = 150;
-
 function drawLadder({ steps, ladder }) {
-  const colours = { host: "hsl(212 60% 60%)", link: "hsl(28 75% 55%)", device: "hsl(282 50% 65%)", media: "hsl(145 45% 50%)" };
-  const cut = steps.slice(0, STEPS_MAX);
-  const more = steps.length - cut.length;
-  $("ladder").innerHTML = `<div class="wide" tabindex="0" role="region" aria-label="Packet ladder">${ladderDrawing(cut, colours,
-    `${steps.length} steps of one request, from ${steps[0].what} to ${steps.at(-1).what}`)}</div>` +
-    (more ? `<p class="quiet">${more} more steps are in the text.</p>` : "") +
+  const rows = folded(steps);
+  const colours = Object.fromEntries(catalog.parts.map(({ part, colour }) => [part, colour]));
+  const label = `${steps.length} steps of one request, from ${steps[0].what} to ${steps.at(-1).what}`;
+  const drawing = ($("scale").checked ? ladderToScale : ladderRows)(rows, colours, label);
+  const left = steps.length - rows.length;
+  $("ladder").innerHTML = `<p class="quiet">One request alone (depth 1), software at its mean time.${left ? ` ${left} steps that repeat are folded.` : ""}</p>` +
+    `<div class="wide" tabindex="0" role="region" aria-label="Packet ladder">${drawing}</div>` +
     `<details><summary>The ladder as text</summary><pre tabindex="0">${escaped(ladder)}</pre></details>`;
 }
 
@@ -249,67 +212,102 @@ function drawLadder({ steps, ladder }) {
 
 let busy = false, again = false;
 
-/** Draws the settings' results: the point first, then curve and ladder, until a setting changes. */
+/** Draws the settings' results: a first look, the answer, curves and ladder, until a setting changes. */
 async function follow() {
   again = true;
-  if (busy) return;
+  if (busy) return hurry();
   busy = true;
   while (again) {
     again = false;
+    document.body.dataset.state = "busy";
     try {
       await draw();
-      $("problem").hidden = true;
-      $("results").classList.remove("stale");
+      tellProblem();
     } catch (error) {
-      $("problem").textContent = error.message;
-      $("problem").hidden = false;
-      $("told").textContent = "This cannot be simulated.";
-      $("results").classList.add("stale");
+      if (!(error instanceof Stopped)) tellProblem(error);
     }
   }
   busy = false;
   document.body.dataset.state = "idle";
 }
 
+/** Shows a problem; none hides the last one. Of an answer that takes too long, the first look stays. */
+function tellProblem(error) {
+  const isLate = error instanceof TooLong && shown.first;
+  $("problem").hidden = !error;
+  $("problem").textContent = error?.message ?? "";
+  document.body.classList.toggle("stale", Boolean(error) && !isLate);
+  if (error && !isLate) $("told").innerHTML = `<p>${error instanceof TooLong ? "There is no answer yet." : "This cannot be simulated."}</p>`;
+}
+
+/** True if the whole answer takes so long that a first look is worth its time. */
+const isLong = () => value("requests") > 2000 || value("bs") > 1 << 17 || (hasWrites() && !value("burst"));
+
 /** A point of the curve; the deepest that a queue allows may be one less than a power of two, and beyond it is none. */
-async function curvePoint(wanted) {
+async function curvePoint(of, wanted) {
   for (const depth of [wanted, wanted - 1]) {
     // Few requests are enough for a curve, whatever the point has.
-    const few = job(depth).map(([name, it]) => [name, name === "number_ios" ? `${Math.ceil(2000 / value("numjobs"))}` : it]);
+    const few = job(depth, of).map(([name, it]) => [name, name === "number_ios" ? `${Math.ceil(2000 / value("numjobs", of))}` : it]);
     try {
-      return { depth, result: await ask({ verb: "run", drive: drive(), job: few, seed: value("seed") }) };
-    } catch {
+      return { depth, result: await ask(runQuestion(of, few)) };
+    } catch (error) {
+      if (error instanceof Stopped || error instanceof TooLong) throw error;
       if (depth !== wanted || depth === 1) return undefined;
     }
   }
 }
 
-async function draw() {
-  document.body.dataset.state = "busy";
-  const begun = performance.now();
-  $("command").textContent = commandLine();
-  const result = await ask({ verb: "run", drive: drive(), job: job(), seed: value("seed") });
-  standAsDriveSays(result.phaselink.description);
-  shown = { result };
-  const { drives: [prediction] } = await ask({ verb: "predict", drive: drive(), job: job() });
-  drawPoint(result, prediction);
-  shown.point_ms = performance.now() - begun;
-  $("problem").hidden = true;
-  $("results").classList.remove("stale");
+/** Points of a curve over depths; none if the settings change meanwhile. */
+async function curvePoints(of) {
   const points = [];
   for (const depth of DEPTHS) {
-    if (again) return;
-    const point = await curvePoint(depth);
+    if (again) throw new Stopped();
+    const point = await curvePoint(of, depth);
     if (!point) break;
     points.push(point);
   }
-  drawCurve(points, prediction);
+  return points;
+}
+
+async function draw() {
+  const begun = performance.now();
+  const old = pinnedSettings();
+  $("command").textContent = commandLine();
+  shown = {};
+  if (!known.has(JSON.stringify(runQuestion())) && isLong()) await firstLook(begun);
+  const result = await ask(runQuestion());
+  standAsDriveSays(result.phaselink.description);
+  const prediction = (await ask(predictQuestion())).drives[0];
+  shown = { ...shown, result };
+  drawAll(result, prediction);
+  shown.point_ms = performance.now() - begun;
+  tellProblem();
+  if (old) {
+    shown.was = await ask(runQuestion(old));
+    drawAll(result, prediction, shown.was);
+  }
+  shown.points = await curvePoints(chosen);
+  shown.oldPoints = old && await curvePoints(old);
+  drawCurve(shown.points, prediction, shown.oldPoints);
   shown.curve_ms = performance.now() - begun;
-  if (again) return;
-  const single = value("reads") === 0 ? 0 : 100;
-  drawLadder(await ask({
-    verb: "trace", drive: drive(), rw: rw(single), bs: bytes(value("bs")), iodepth: `${value("iodepth")}`, skip: 64, seed: value("seed"),
-  }));
+  shown.trace = await ask(traceQuestion());
+  drawLadder(shown.trace);
+}
+
+/** A few requests from the first one on, drawn at once; the answer takes their place. */
+async function firstLook(begun) {
+  const first = await ask(runQuestion(chosen, quickJob(job(), QUICK_IOS)));
+  const prediction = (await ask(predictQuestion())).drives[0];
+  shown.first = first;
+  drawAll(first, prediction, undefined, "First look at few requests; the whole answer is being simulated.");
+  shown.first_ms = performance.now() - begun;
+  document.body.classList.remove("stale");
+}
+
+function drawAll(result, prediction, was, note) {
+  drawAnswer(result, was, note);
+  drawStages(result, was);
+  drawLimits(result, prediction, was);
 }
 
 // ---- controls ----
@@ -338,14 +336,28 @@ function standAsDriveSays(description) {
 
 /** Sets the controls to the settings. */
 function showChosen() {
-  $("drive").value = driveName();
-  $("drive").disabled = Boolean(chosen.text?.trim());
-  $("summary").textContent = catalog.drives.find((it) => it.name === driveName())?.summary ?? "";
+  $("drive").value = isOwn() ? "" : value("drive");
+  $("drive").disabled = isOwn();
+  $("drive").options[0].hidden = !isOwn();
+  $("summary").textContent = isOwn() ? "Its text is below." : catalog.drives.find((it) => it.name === value("drive"))?.summary ?? "";
   SECTIONS.forEach((id) => { $(id).value = chosen[id] ?? ""; });
   ["set", "text"].forEach((id) => { if ($(id).value !== (chosen[id] ?? "")) $(id).value = chosen[id] ?? ""; });
   ["bs", "iodepth", "numjobs", "reads", "requests"].forEach((id) => stand(id, value(id)));
-  $("order").value = value("order");
-  $("seed").value = value("seed");
+  ["order", "seed", "burst"].forEach((id) => { $(id).value = value(id); });
+  $("burst").disabled = !hasWrites();
+  const old = pinnedSettings();
+  $("swap").hidden = $("unpin").hidden = !old;
+  $("pinned").textContent = old ? `Pinned: ${driveTitle(old)}, ${work(old)}` : "";
+  for (const link of $("examples").querySelectorAll("a")) {
+    if (isChosen(EXAMPLES[link.dataset.example].settings)) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** True if these settings are chosen, and no others. */
+function isChosen(settings) {
+  const compact = (it) => JSON.stringify(Object.entries(it).filter(([key, now]) => now !== USUAL[key]).sort());
+  return compact(settings) === compact(chosen);
 }
 
 /** Stores a setting; a default or empty one is removed. */
@@ -363,20 +375,39 @@ function settle() {
   follow();
 }
 
-const NUMBERS = [...Object.keys(SLIDERS), "seed"];
-const KEYS = ["drive", "order", "set", "text", ...SECTIONS, ...NUMBERS];
-
-/** Returns the settings in an address; invalid ones are omitted. */
-function readAddress() {
-  const entries = [...new URLSearchParams(location.hash.slice(1))].filter(([key]) => KEYS.includes(key));
-  const typed = entries.map(([key, text]) => [key, NUMBERS.includes(key) ? Number(text) : text]);
-  chosen = Object.fromEntries(typed.filter(([, it]) => typeof it === "string" || (Number.isInteger(it) && it >= 0)));
-  if (!["rand", ""].includes(value("order"))) delete chosen.order;
+/** The settings without a pinned state, as the address has them. */
+function withoutPinned() {
+  const { vs: _, ...rest } = chosen;
+  return new URLSearchParams(rest).toString();
 }
 
 function fill(id, options, first) {
-  const all = [...(first ? [["", first, ""]] : []), ...options.map(({ name, summary }) => [name, name, summary])];
+  const all = [["", first, ""], ...options.map(({ name, summary }) => [name, name, summary])];
   $(id).innerHTML = all.map(([it, name, title]) => `<option value="${escaped(it)}" title="${escaped(title)}">${escaped(name)}</option>`).join("");
+}
+
+/** Drives in groups, each drive in the first group that has it. */
+function fillDrives() {
+  const seen = new Set();
+  const groups = GROUPS.map(([title, set]) => [title, catalog.sets[set] ?? []]);
+  groups.push([OTHERS, catalog.drives.map((it) => it.name)]);
+  const summary = (name) => catalog.drives.find((it) => it.name === name)?.summary ?? "";
+  const option = (name) => `<option value="${escaped(name)}" title="${escaped(`${name}: ${summary(name)}`)}">${escaped(humanName(name))}</option>`;
+  $("drive").innerHTML = '<option value="" hidden>A drive file of your own</option>' + groups.map(([title, names]) => {
+    const own = names.filter((it) => !seen.has(it));
+    own.forEach((it) => seen.add(it));
+    return `<optgroup label="${title}">${own.map(option).join("")}</optgroup>`;
+  }).join("");
+}
+
+function listenToPins() {
+  $("pin").addEventListener("click", () => { chosen.vs = withoutPinned(); settle(); });
+  $("unpin").addEventListener("click", () => { delete chosen.vs; settle(); });
+  $("swap").addEventListener("click", () => {
+    const old = pinnedSettings();
+    chosen = { ...old, vs: withoutPinned() };
+    settle();
+  });
 }
 
 function listen() {
@@ -385,14 +416,17 @@ function listen() {
     $(id).addEventListener("input", () => choose(id, SLIDERS[id].values[$(id).value]));
   }
   for (const id of ["drive", "order", "set", "text", ...SECTIONS]) $(id).addEventListener("change", () => choose(id, $(id).value));
+  $("burst").addEventListener("change", () => choose("burst", Number($("burst").value)));
   $("seed").addEventListener("change", () => choose("seed", Math.min(Math.max(0, Math.trunc(Number($("seed").value))), 2 ** 32 - 1)));
   $("reset").addEventListener("click", () => {
     [...SECTIONS, ...OF_DRIVE, "set", "text"].forEach((key) => delete chosen[key]);
     settle();
   });
-  window.addEventListener("hashchange", () => { readAddress(); showChosen(); follow(); });
+  $("scale").addEventListener("change", () => { if (shown.trace) drawLadder(shown.trace); });
+  window.addEventListener("hashchange", () => { chosen = readSettings(location.hash.slice(1)); showChosen(); follow(); });
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  copies("copy-command", commandLine);
+  listenToPins();
+  copies("copy-command", () => commandLine());
   copies("copy-toml", async () => (await ask({ verb: "check", drive: drive() })).toml);
   copies("copy-json", () => `${JSON.stringify(shown.result, null, 2)}\n`);
   copies("copy-address", () => location.href);
@@ -426,6 +460,13 @@ function copies(id, text) {
   });
 }
 
+function drawExamples() {
+  $("examples").innerHTML = EXAMPLES.map(({ question, settings }, place) =>
+    `<li><a data-example="${place}" href="#${escaped(new URLSearchParams(settings).toString())}">${escaped(question)}</a></li>`).join("");
+  $("foot").innerHTML = `phaselink ${escaped(catalog.version)} · <a href="${escaped(catalog.address)}">source and documentation</a> · ` +
+    "figures are those of the program, to the last digit · nothing leaves this page";
+}
+
 async function begin() {
   try {
     catalog = await ask({ verb: "catalog" });
@@ -433,11 +474,12 @@ async function begin() {
     $("told").textContent = `The simulator cannot be loaded: ${error.message}`;
     return;
   }
-  colourOf = stageColours(catalog.stages);
-  fill("drive", catalog.drives);
+  colourOf = stageColours(catalog);
+  fillDrives();
   SECTIONS.forEach((id) => fill(id, catalog.presets.filter((it) => it.section === id), "as the drive says"));
+  drawExamples();
   listen();
-  readAddress();
+  chosen = readSettings(location.hash.slice(1));
   showChosen();
   follow();
 }

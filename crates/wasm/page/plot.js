@@ -17,21 +17,11 @@ function quantity(value, unit = "") {
 const seconds = (ns) => quantity(ns == null ? null : ns / 1e9, "s");
 const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 
-/** The colour of each stage, always the same: a hue for where its time passes, a shade for the stage. */
-function stageColours(stages) {
-  const hues = { host: 212, link: 28, device: 282, media: 145 };
-  const seen = {};
-  const colours = new Map(stages.map(({ stage, part }) => {
-    const place = (seen[part] = (seen[part] ?? -1) + 1);
-    return [stage, shade(hues[part], place)];
-  }));
-  // Stages of a software stack are named by the description, and told apart by their names.
-  const sum = (name) => [...name].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 997, 0);
-  return (stage) => colours.get(stage) ?? shade(hues.host - 20, sum(stage));
+/** The colour of each stage, as the program's reports have it: a hue for where its time passes, a shade for the stage. */
+function stageColours({ stages, stack_colours }) {
+  const colours = new Map(stages.map(({ stage, colour }) => [stage, colour]));
+  return (stage, stack) => colours.get(stage) ?? stack_colours[Math.max(0, stack.length - 1 - stack.indexOf(stage)) % stack_colours.length];
 }
-
-/** Light enough for dark text on it; neighbours differ. */
-const shade = (hue, place) => `hsl(${hue + 9 * ((place % 5) - 2)} ${52 + 12 * (place % 3)}% ${[70, 80, 63, 75][place % 4]}%)`;
 
 /** A table; columns are [head, whether it is of numbers], the first cell of a row names it, and cells are HTML. */
 function table(caption, columns, rows) {
@@ -47,14 +37,14 @@ function table(caption, columns, rows) {
 const tableBehind = (...parts) => `<details><summary>The figures as a table</summary>${table(...parts)}</details>`;
 
 /** Parts of a whole as one bar: [{ name, value, colour, figure }]. */
-function stackedBar(parts, whole, label) {
-  const [width, height] = [900, 40];
+function stackedBar(parts, whole, label, height = 40) {
+  const width = 900;
   let left = 0;
   const drawn = parts.map(({ name, value, colour, figure }) => {
     const [x, wide] = [left, (value / whole) * width];
     left += wide;
     const text = 6.8 * name.length + 8 <= wide
-      ? `<text class="inside" x="${x + wide / 2 - 1}" y="24">${escaped(name)}</text>` : "";
+      ? `<text class="inside" x="${x + wide / 2 - 1}" y="${height / 2 + 4}">${escaped(name)}</text>` : "";
     return `<g><title>${escaped(name)}: ${figure}</title><rect x="${x}" width="${Math.max(wide - 2, 0.5)}" height="${height}"` +
       ` rx="2" fill="${colour}"/>${text}</g>`;
   });
@@ -74,54 +64,42 @@ function ticks(most) {
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, place) => place * step);
 }
 
-/** Lines over depths, which double from place to place: lines are { name, colour, values }, `limit` is dashed. */
-function lines(depths, series, { label, unit, now, limit }) {
-  const [width, height, left, top, bottom] = [440, 230, 62, 24, 36];
-  const most = Math.max(...series.flatMap((line) => line.values), limit?.value ?? 0);
-  const marks = ticks(most || 1);
-  const x = (depth) => left + 8 + (Math.log2(depth / depths[0]) / Math.log2(depths.at(-1) / depths[0])) * (width - left - 24);
-  const y = (value) => height - bottom - (value / marks.at(-1)) * (height - bottom - top);
-  const horizontal = marks.map((mark) => `<line class="grid" x1="${left}" x2="${width}" y1="${y(mark)}" y2="${y(mark)}"/>` +
-    `<text x="${left - 6}" y="${y(mark) + 4}" text-anchor="end">${quantity(mark, unit).replace(/\.0+(?= |$)/, "")}</text>`);
-  const vertical = depths.map((depth) => `<text x="${x(depth)}" y="${height - bottom + 16}" text-anchor="middle">${depth}</text>`);
-  const drawn = series.map(({ colour, values }) => {
-    const points = values.map((value, place) => `${x(depths[place])},${y(value)}`);
-    const dots = points.map((point) => point.split(","));
-    return `<polyline points="${points.join(" ")}" stroke="${colour}"/>` + dots.map(([cx, cy], place) =>
-      `<circle cx="${cx}" cy="${cy}" r="${depths[place] === now ? 5 : 2.5}" fill="${colour}"/>`).join("");
-  });
-  const bound = limit && `<line x1="${left}" x2="${width}" y1="${y(limit.value)}" y2="${y(limit.value)}" stroke="var(--quiet)"` +
-    ` stroke-dasharray="5 4"/><text x="${width}" y="${y(limit.value) - 5}" text-anchor="end">${escaped(limit.name)}</text>`;
-  return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(label)}">${horizontal.join("")}${vertical.join("")}` +
-    `${bound ?? ""}${drawn.join("")}<text x="${(left + width) / 2}" y="${height - 4}" text-anchor="middle">depth of each thread</text></svg>`;
-}
+/** Room of a plot: its size, and the margins of the plotting area. */
+const PLOT = { width: 330, height: 215, left: 56, right: 14, top: 24, bottom: 36 };
 
-/** Steps of a request with time running down, a row each: host on the left, device on the right, packets between. */
-function ladderDrawing(steps, colours, label) {
-  const [width, high, top, host, device] = [800, 20, 30, 300, 640];
-  const start = steps[0].from_ns;
-  const rows = steps.map((step, place) => {
-    const y = top + place * high;
-    const time = `<text x="62" y="${y + 14}" text-anchor="end">${(step.from_ns - start).toFixed(1)}</text>`;
-    const long = (step.to_ns - step.from_ns).toFixed(1);
-    const what = `${step.what}${step.packets > 1 ? ` ×${step.packets}` : ""}`;
-    if (step.who === "up" || step.who === "down") {
-      const [from, to] = step.who === "up" ? [device, host] : [host, device];
-      const head = to + (step.who === "up" ? 7 : -7);
-      const dashed = step.what.startsWith("empty") ? ' stroke-dasharray="3 4"' : "";
-      return `${time}<line x1="${from}" x2="${head}" y1="${y + 16}" y2="${y + 16}" stroke="${colours.link}" stroke-width="1.5"${dashed}/>` +
-        `<path d="M${to} ${y + 16} L${head} ${y + 12.5} L${head} ${y + 19.5} Z" fill="${colours.link}"/>` +
-        `<text class="main" x="${(host + device) / 2}" y="${y + 12}" text-anchor="middle">${escaped(what)}, ${step.wire_bytes} B (${long})</text>`;
-    }
-    const at = step.who === "host" ? `x="${host - 12}" text-anchor="end"` : `x="${device + 12}"`;
-    const edge = step.who === "host" ? host - 4 : device;
-    return `${time}<rect x="${edge}" y="${y + 3}" width="4" height="${high - 5}" fill="${colours[step.who]}"/>` +
-      `<text class="main" ${at} y="${y + 14}">${escaped(what)} (${long})</text>`;
+/** Tick texts, without digits that say nothing. */
+const tickText = (value, unit) => quantity(value, unit).replace(/\.0+(?= |$)/, "");
+
+/**
+ * Lines through points: lines are { colour, dashed, points: [{ x, y, title, isNow }] }, the axes { name, unit, isDoubling }.
+ * `bound` is a dashed level with a name; one far above all lines is left out.
+ */
+function plotted(lines, { label, x, y, bound }) {
+  const { width, height, left, right, top, bottom } = PLOT;
+  const all = lines.flatMap((line) => line.points);
+  const highest = Math.max(...all.map((point) => point.y));
+  const level = bound && bound.value <= 3 * highest ? bound : undefined;
+  const up = ticks(Math.max(highest, level?.value ?? 0) || 1);
+  const xs = all.map((point) => point.x);
+  const [least, most] = [Math.min(...xs), Math.max(...xs)];
+  const over = x.isDoubling ? [...new Set(xs)].sort((one, two) => one - two) : ticks(most || 1);
+  const room = width - left - right - 8;
+  const share = x.isDoubling ? (at) => Math.log2(at / least) / (Math.log2(most / least) || 1) : (at) => at / over.at(-1);
+  const px = (at) => (left + 8 + share(at) * room).toFixed(1);
+  const py = (at) => (height - bottom - (at / up.at(-1)) * (height - bottom - top)).toFixed(1);
+  const horizontal = up.map((mark) => `<line class="grid" x1="${left}" x2="${width}" y1="${py(mark)}" y2="${py(mark)}"/>` +
+    `<text x="${left - 6}" y="${Number(py(mark)) + 4}" text-anchor="end">${tickText(mark, y.unit)}</text>`);
+  const apart = (mark, place) => place % Math.ceil((over.length * 26) / room) === 0;
+  const vertical = over.filter(x.isDoubling ? apart : (mark, place) => place % 2 === 0 || over.length < 5).map((mark) => `<text x="${px(mark)}" y="${height - bottom + 16}" text-anchor="middle">${tickText(mark, x.unit)}</text>`);
+  const drawn = lines.map(({ colour, dashed, points }) => {
+    const joined = points.map((point) => `${px(point.x)},${py(point.y)}`).join(" ");
+    const dots = points.map((point) => `<circle cx="${px(point.x)}" cy="${py(point.y)}" r="${point.isNow ? 5.5 : 2.5}" fill="${colour}"` +
+      `${point.isNow ? ' class="now"' : ""}><title>${escaped(point.title)}</title></circle>`);
+    return `<polyline points="${joined}" stroke="${colour}"${dashed ? ' stroke-dasharray="5 4" opacity=".75"' : ""}/>${dots.join("")}`;
   });
-  const bottom = top + steps.length * high + 8;
-  const rail = (x, name, anchor) => `<line class="grid" x1="${x}" x2="${x}" y1="${top - 6}" y2="${bottom}"/>` +
-    `<text x="${x}" y="14" text-anchor="${anchor}">${name}</text>`;
-  return `<svg class="ladder" viewBox="0 0 ${width} ${bottom}" role="img" aria-label="${escaped(label)}">` +
-    `<text x="62" y="14" text-anchor="end">ns</text>${rail(host, "host", "end")}${rail(device, "device", "start")}` +
-    `<text x="${(host + device) / 2}" y="14" text-anchor="middle">link: packets, bytes on the wire (ns on the way)</text>${rows.join("")}</svg>`;
+  const drawnBound = level ? `<line class="bound" x1="${left}" x2="${width}" y1="${py(level.value)}" y2="${py(level.value)}"/>` +
+    `<text class="halo" x="${width}" y="${Number(py(level.value)) - 5}" text-anchor="end">${escaped(level.name)}</text>` : "";
+  return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="${escaped(label)}">` +
+    `<text x="4" y="12">${escaped(y.name)}</text>${horizontal.join("")}${vertical.join("")}${drawnBound}${drawn.join("")}` +
+    `<text x="${(left + width) / 2}" y="${height - 3}" text-anchor="middle">${escaped(x.name)}</text></svg>`;
 }

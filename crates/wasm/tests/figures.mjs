@@ -19,10 +19,12 @@ const SHAPES = [
   { rw: "write", bs: "4k", iodepth: "4" },
   { rw: "randread", bs: "4k", iodepth: "2", numjobs: "2", random_distribution: "zipf:1.1" },
   { rw: "randrw", bs: "16k", iodepth: "32", numjobs: "3", rwmixread: "25" },
+  { rw: "randwrite", bs: "4k", iodepth: "8", burst: "1" },
 ];
 const OVERRIDES = [
   [], ["link.lanes=8"], ["link.generation=5", "link.lanes=2"], ["media.preset=dram"], ["media.preset=nand-mlc"],
   ["link.one_way_ns=900"], ["stack.preset=user-space"], ["stack.preset=linux-3.5-read-fio"], ["host.variation=0.3"],
+  ["stack.preset=linux-6"],
 ];
 
 /** All drives with all shapes, the overrides taking turns, and the usual drive with each override. */
@@ -74,7 +76,8 @@ function compare(words, theirs, ours) {
 async function check({ drive, set, shape, seed }) {
   const job = Object.entries({ ...shape, number_ios: "300" });
   const described = { name: drive, set };
-  const words = [drive, ...set.flatMap((it) => ["--set", it]), ...job.flatMap(([name, value]) => [`--${name.replaceAll("_", "-")}`, value])];
+  const flags = job.flatMap(([name, value]) => (name === "burst" ? ["--burst"] : [`--${name.replaceAll("_", "-")}`, value]));
+  const words = [drive, ...set.flatMap((it) => ["--set", it]), ...flags];
   const run = ["run", ...words, "--seed", `${seed}`, "--json", "--quiet"];
   compare(run, await printed(run), answered({ verb: "run", drive: described, job, seed }));
   const predict = ["predict", ...words, "--json", "--quiet"];

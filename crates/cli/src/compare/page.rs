@@ -1,6 +1,6 @@
 //! The comparison as a page, `--report`.
 
-use phaselink_core::compare::{Cell, ComparedGroup, findings, means_ns, named};
+use phaselink_core::compare::{Cell, ComparedGroup, means_ns, named};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::html::comparison::{self, BarRow};
 use phaselink_core::results::Finding;
@@ -16,13 +16,17 @@ pub(super) fn page(compared: &Comparison, groups: &[ComparedGroup]) -> String {
             compared.drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some(row(drive, cell.as_ref()?)));
         comparison::BarGroup { title: named.place(&group.label).replace(describe::UNBROKEN, " "), rows: rows.collect() }
     };
+    let (conclusion, others) = text::findings(compared, groups).into_iter().partition(|it| it.kind.is_conclusion());
+    let texts = |findings: Vec<Finding>| findings.into_iter().map(|it| it.sentence).collect();
     let page = comparison::Comparison {
         title: text::title(compared, groups),
         heading: text::heading(compared, groups).lines().map(String::from).collect(),
         causes: comparison::causes(),
         sections: curves::sections(compared, groups),
         groups: groups.iter().map(group).collect(),
-        findings: findings(&compared.drives, groups).iter().map(Finding::text).collect(),
+        conclusion: texts(conclusion),
+        assumptions: text::assumptions(compared, groups),
+        findings: texts(others),
     };
     comparison::comparison(&page, &text::table(compared, groups))
 }

@@ -8,7 +8,7 @@ use phaselink_core::ledger::MeasuredState;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::units::grouped;
-use phaselink_core::results::{Figure, Finding, FindingKind, Unit, find};
+use phaselink_core::results::{Figure, Finding, Unit, find};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
@@ -41,10 +41,8 @@ pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
 
 /// The whole page.
 pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    // Of lines that are finished on some drives only, a finding would say nothing true.
-    let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
-    let findings = if is_whole { compare::findings(&comparison.drives, groups) } else { Vec::new() };
-    let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| is_conclusion(it.kind));
+    let findings = findings(comparison, groups);
+    let (conclusion, others): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(|it| it.kind.is_conclusion());
     let mut text = String::new();
     for finding in conclusion {
         text.push_str(&styled(&describe::wrapped(&finding.sentence, ""), Style::Bold));
@@ -62,13 +60,14 @@ pub(super) fn text(comparison: &Comparison, groups: &[ComparedGroup]) -> String 
     text
 }
 
-/// True if findings of this kind answer the question that a comparison is made for.
-fn is_conclusion(kind: FindingKind) -> bool {
-    matches!(kind, FindingKind::Fastest | FindingKind::Throughput)
+/// Returns the findings; none if lines are finished on some drives only, of which a finding would say nothing true.
+pub(super) fn findings(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<Finding> {
+    let is_whole = comparison.lines.iter().zip(groups).all(|(line, group)| is_finished(line, group));
+    if is_whole { compare::findings(&comparison.drives, groups) } else { Vec::new() }
 }
 
 /// Returns what the figures rest on, in at most five lines.
-fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
+pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
     let host = compare::shared(comparison.drives.iter().map(describe::host));
     let host = host.unwrap_or_else(|| String::from("several, as the drives' files say"));
     let lines = [

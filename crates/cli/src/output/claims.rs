@@ -163,6 +163,10 @@ fn in_file(role: Role, path: &Path) -> io::Result<Option<&'static str>> {
     Ok(is_locked.then_some("a file that a running program has locked"))
 }
 
+/// Beginnings of the files with the values of a report's drawings.
+const VALUES_OF_DRAWINGS: [&str; 7] =
+    ["line,x,y", "line,percent,ns", "column,part,", "part,share,", "drive,cause,", "from_ns,to_ns,", "id,error_pct,"];
+
 /// Returns the description of a file that begins with these bytes if no earlier output of `flag` does.
 fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(first);
@@ -172,7 +176,8 @@ fn of_another_kind(flag: &str, first: &[u8]) -> Option<&'static str> {
     }
     match flag {
         "--json" | "--perfetto" => (!text.starts_with('{')).then_some("a file that is no JSON result"),
-        "--report" => (!text.starts_with(['{', '<'])).then_some("a file that is no part of a report"),
+        "--report" => (!text.starts_with(['{', '<']) && !VALUES_OF_DRAWINGS.iter().any(|head| text.starts_with(head)))
+            .then_some("a file that is no part of a report"),
         _ => is_description(text).then_some("a description, such as a drive or a job"),
     }
 }

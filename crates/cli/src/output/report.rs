@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::problem::Problems;
-use phaselink_core::report::html::pictures;
+use phaselink_core::report::html::{escape, pictures, with_links};
 use serde_json::Value;
 
-use super::{Target, create_directory, json_text};
+use super::{Target, create_directory, json_text, stamp};
 
 /// Flag `--report`, shared by every command that has it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportFlags {
-    /// Write DIR/index.html, one page with plots, each plot as an SVG file, and DIR/result.json
+    /// Write DIR/index.html, one page with plots, each plot as an SVG and a CSV file, and DIR/result.json
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     report: Option<PathBuf>,
 }
@@ -56,10 +56,38 @@ impl Report {
     /// # Errors
     /// As [`Target::write`].
     pub(crate) fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
-        for picture in pictures(page) {
-            Target::create("--report", &self.directory.join(&picture.file))?.write(&picture.svg)?;
+        let pictures = pictures(page);
+        for picture in &pictures {
+            let write = |file: &str, text: &str| Target::create("--report", &self.directory.join(file))?.write(text);
+            write(&picture.file, &picture.svg)?;
+            if !picture.csv.is_empty() {
+                write(&picture.csv_file, &picture.csv)?;
+            }
         }
-        self.page.write(page)?;
+        self.page.write(&with_foot(&with_links(page, &pictures)))?;
         self.document.write(document)
+    }
+}
+
+/// Returns the page with a line at its end that says how it was made: version, system, day and command.
+fn with_foot(page: &str) -> String {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+    let foot = format!(
+        "<p class=\"quiet foot\">Made by phaselink {} on {} {}, {}, by <code>phaselink {}</code></p>\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        stamp::day(),
+        escape(&words.join(" "))
+    );
+    page.replacen("</body>", &format!("{foot}</body>"), 1)
+}
+
+/// Returns a word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./=,:%+@".contains(sign);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => String::from(word),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }

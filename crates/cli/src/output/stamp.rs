@@ -32,9 +32,17 @@ fn at(document: Value, now: Duration) -> Value {
     Value::Object(stamped)
 }
 
-/// Formats a UTC date as C's asctime does (C17, 7.27.3.1): `Mon Nov 23 05:01:43 2026`.
-fn date(seconds: u64) -> String {
-    let (day, second) = (seconds / DAY_S, seconds % DAY_S);
+/// Returns the day of now in UTC, as in `2026-11-23`; if SOURCE_DATE_EPOCH is set, the day of that second instead, so that a
+/// page can be made again to the last byte.
+pub(super) fn day() -> String {
+    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (year, month, day) = calendar(given.unwrap_or_else(now) / DAY_S);
+    format!("{year}-{:02}-{:02}", month + 1, day + 1)
+}
+
+/// Returns year, month and day, the latter two counted from 0, of a day since 1970.
+fn calendar(day: u64) -> (u64, usize, u64) {
     let (mut year, mut rest) = (1970, day);
     while rest >= days_of(year) {
         rest -= days_of(year);
@@ -45,6 +53,13 @@ fn date(seconds: u64) -> String {
         rest -= days_in(year, month);
         month += 1;
     }
+    (year, month, rest)
+}
+
+/// Formats a UTC date as C's asctime does (C17, 7.27.3.1): `Mon Nov 23 05:01:43 2026`.
+fn date(seconds: u64) -> String {
+    let (day, second) = (seconds / DAY_S, seconds % DAY_S);
+    let (year, month, rest) = calendar(day);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     let (weekday, month) = (DAYS[(day % 7) as usize], MONTHS[month]);
     format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", rest + 1)

@@ -5,12 +5,15 @@ use phaselink_core::report::html::{Compared, against};
 use phaselink_core::reproduce::{ClaimKind, Row, Verdict};
 
 use super::JudgedPaper;
-use super::text::{count, is_statement, table, value};
+use super::text::{conclusion, count, is_statement, page_table, summary_table, value};
 
 /// Returns the page.
 pub(super) fn page(papers: &[JudgedPaper]) -> String {
     let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
-    let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]);
+    let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]).conclusion(&conclusion(&rows));
+    if papers.len() > 1 {
+        page = page.table("Verdicts by paper", &summary_table(&rows));
+    }
     for paper in papers {
         let Some(first) = paper.rows.first() else { continue };
         let title = |of: &str| format!("{}: {of}", first.paper);
@@ -20,7 +23,7 @@ pub(super) fn page(papers: &[JudgedPaper]) -> String {
             .section(&title("figures"), &figures)
             .section(&title("numbers"), &numbers(&paper.rows))
             .section(&title("what is not reproduced"), &reasons(&paper.rows))
-            .table(&title("all rows"), &table(&paper.rows));
+            .table(&title("all rows, with verdicts"), &page_table(&paper.rows));
     }
     page.finish()
 }

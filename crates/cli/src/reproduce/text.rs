@@ -36,6 +36,11 @@ pub(super) fn text(rows: &[Row]) -> String {
 
 /// Returns a table with a line for each paper: predictions, results that depend on fitted constants, and inputs.
 pub(super) fn summary(rows: &[Row]) -> String {
+    shown(&summary_table(rows))
+}
+
+/// Returns a line for each paper: predictions, results that depend on fitted constants, and inputs.
+pub(super) fn summary_table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("source").right("predicted").right("reproduced").right("others");
     for column in ["reproduced", "inputs", "fitted constants"] {
         table = table.right(column);
@@ -51,7 +56,63 @@ pub(super) fn summary(rows: &[Row]) -> String {
         table
             .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
     }
-    shown(&table)
+    table
+}
+
+/// Returns what a page says first: how many results are reproduced, and which of those that are not is farthest off.
+pub(super) fn conclusion(rows: &[Row]) -> Vec<String> {
+    let results = || rows.iter().filter(|row| row.kind != ClaimKind::Input);
+    let share = |leaning: bool| {
+        let of = || results().filter(move |row| is_prediction(row) != leaning);
+        (of().filter(|row| row.verdict == Verdict::Reproduced).count(), of().count())
+    };
+    let ((good, predictions), (fitted, leaning)) = (share(false), share(true));
+    let mut sentences = vec![format!(
+        "{good} of {} {} reproduced.",
+        describe::counted(predictions as u64, "prediction"),
+        if good == 1 { "is" } else { "are" }
+    )];
+    if leaning > 0 {
+        let others = describe::counted(leaning as u64, "other result");
+        sentences
+            .push(format!("Of {others}, which lean on fitted or solved constants or return an input, {fitted} are."));
+    }
+    let off = results().filter(|row| row.verdict == Verdict::Off && !is_statement(row) && row.error_pct.is_some());
+    let farthest = off.max_by(|left, right| {
+        let error = |row: &Row| row.error_pct.unwrap_or(0.0).abs();
+        error(left).total_cmp(&error(right))
+    });
+    sentences.extend(
+        farthest.map(|row| {
+            format!("Farthest off: {} ({}), by {:+.0} %.", row.id, row.quantity, row.error_pct.unwrap_or(0.0))
+        }),
+    );
+    sentences
+}
+
+/// Returns the table of a page, in which verdicts stand beside the names of results.
+pub(super) fn page_table(rows: &[Row]) -> Table {
+    let mut table = Table::new().left("id").left("verdict").right("published").right("simulated").left("unit");
+    for column in ["error %", "allowed"] {
+        table = table.right(column);
+    }
+    table = table.left("quantity").left("provenance").right("fitted").right("assumed");
+    for row in rows {
+        table.row([
+            row.id.clone(),
+            String::from(verdict(row.verdict)),
+            value(row, Some(row.published)),
+            value(row, row.simulated),
+            row.unit.clone(),
+            error(row),
+            allowed(row),
+            row.quantity.clone(),
+            String::from(row.provenance.word()),
+            counted(row.fitted),
+            counted(row.depends_on.len().saturating_sub(row.fitted)),
+        ]);
+    }
+    table
 }
 
 /// Returns the results of one paper in Markdown, to follow its name.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::compare::findings_of_run;
+use phaselink_core::compare::conclusion_of_run;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
@@ -121,10 +121,11 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     outcome.finished &= !stopped.load(Ordering::Relaxed);
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
-    let findings = findings_of_run(drive, &workload.jobs, outcome.clone());
-    document["phaselink"]["findings"] = value(&findings);
+    let concluded = conclusion_of_run(drive, &workload.jobs, outcome.clone());
+    concluded.add_to(&mut document);
     arguments.add_trust(&mut document["phaselink"], &trust);
-    let page = || page::page(drive, &workload, &outcome, &timeline, arguments.seed);
+    let contents = page::Contents { drive, workload: &workload, outcome: &outcome, timeline: &timeline };
+    let page = || contents.page(&concluded, trust.doubted.as_ref(), arguments.seed);
     targets.write(&simulation, &outcome, &document, page)?;
     match arguments.results.json {
         Some(None) => output::print_json(&document)?,
@@ -132,7 +133,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ => {
             let trust = arguments.trust_text(&trust);
             let tables = report::summary_within(&outcome, output::width::columns());
-            let first = conclusion(&findings, &outcome);
+            let first = conclusion(&concluded.findings, &outcome);
             output::print(&format!("{first}{}{tables}{trust}", workload.summary))?;
         }
     }

@@ -1,30 +1,49 @@
 //! The page of a run, `--report`: what is stated above its figures, and the packets of one of its requests.
 
-use phaselink_core::compare::Label;
+use phaselink_core::compare::{Label, RunConclusion};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Trace};
 use phaselink_core::report::html::{Run, html};
+use phaselink_core::results::words;
 use phaselink_core::stream::RequestStream;
 use phaselink_core::timeline::Timeline;
 
 use super::workload::Workload;
 use crate::describe;
+use crate::intervals::{self, Doubted};
 
 /// Requests before the one that is drawn: by then a drive's queues and tables are as they stay.
 const SKIPPED: u64 = 64;
 /// Larger requests have more packets than anyone looks at.
 const BYTES_MAX: u32 = 64 << 10;
 
-/// The page.
-pub(super) fn page(drive: &Drive, workload: &Workload, outcome: &Outcome, timeline: &Timeline, seed: u64) -> String {
-    let packets = packets(drive, workload, seed);
-    html(&Run {
-        outcome,
-        description: &drive.resolved(),
-        heading: &heading(drive, workload),
-        timeline: timeline.windows(),
-        packets: packets.as_ref().map(|(title, trace)| (title.as_str(), trace)),
-    })
+/// Contents of the page besides what a run concludes.
+pub(super) struct Contents<'a> {
+    pub drive: &'a Drive,
+    pub workload: &'a Workload,
+    pub outcome: &'a Outcome,
+    pub timeline: &'a Timeline,
+}
+
+impl Contents<'_> {
+    /// The page; with intervals of figures and their explanation, if they were asked for.
+    pub(super) fn page(&self, concluded: &RunConclusion, doubted: Option<&Doubted>, seed: u64) -> String {
+        let Contents { drive, workload, outcome, timeline } = self;
+        let packets = packets(drive, workload, seed);
+        let intervals = doubted.map(intervals::of_run_in_rows);
+        let state = words::measured(outcome.measured).map(|state| format!("Measured {state}."));
+        let conclusion: Vec<String> = concluded.findings.iter().map(|it| it.sentence.clone()).chain(state).collect();
+        html(&Run {
+            outcome,
+            description: &drive.resolved(),
+            conclusion: &conclusion,
+            usage: &concluded.usage,
+            intervals: intervals.as_ref().map(|(explanation, table)| (explanation.as_str(), table)),
+            heading: &heading(drive, workload),
+            timeline: timeline.windows(),
+            packets: packets.as_ref().map(|(title, trace)| (title.as_str(), trace)),
+        })
+    }
 }
 
 /// The job, and what it runs on.

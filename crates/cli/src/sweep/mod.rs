@@ -2,6 +2,7 @@
 
 mod choice;
 mod drawn;
+mod report;
 mod search;
 mod state_file;
 
@@ -62,6 +63,9 @@ pub(crate) struct Arguments {
     /// List points that cannot run, and leave them out
     #[arg(long)]
     skip_invalid: bool,
+    /// Show all that was assumed: the plan, the job, and the drive of the first point
+    #[arg(long, conflicts_with_all = ["csv", "json", "markdown", "target"])]
+    explain: bool,
     /// Print the table in Markdown, and nothing else
     #[arg(long)]
     markdown: bool,
@@ -116,7 +120,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         Some(RanPoint { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
     };
     let rows: Vec<RanPoint> = choice.of(points.iter().enumerate().filter_map(row).collect());
-    arguments.print(sweep.plan(), &rows, targets)?;
+    arguments.print(&sweep, &rows, targets)?;
     Ok(Ending::Fine)
 }
 
@@ -194,7 +198,8 @@ impl Arguments {
         })
     }
 
-    fn print(&self, plan: &Plan, rows: &[RanPoint], targets: SweepOutputs) -> Result<(), Failure> {
+    fn print(&self, sweep: &Sweep, rows: &[RanPoint], targets: SweepOutputs) -> Result<(), Failure> {
+        let plan = sweep.plan();
         if let Some(target) = targets.csv {
             target.write(&text::csv(plan, rows))?;
         }
@@ -208,10 +213,7 @@ impl Arguments {
             (Some(None), _) => text::csv(plan, rows),
             (_, Some(None)) => text::json(plan, rows),
             _ if self.markdown => text::rows_table(plan, rows).markdown(),
-            _ => {
-                let table = output::with_bold_head(&text::table(plan, rows));
-                format!("{}\n{table}", text::heading(plan, rows.len()))
-            }
+            _ => report::text(sweep, rows, self.explain),
         };
         Ok(output::print(&text)?)
     }

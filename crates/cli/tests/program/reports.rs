@@ -73,6 +73,52 @@ fn every_page_is_whole_needs_nothing_and_stands_beside_what_the_command_prints()
 }
 
 #[test]
+fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
+    let here = directory("reports-conclusion");
+    fs::write(here.join("plan.toml"), PLAN).unwrap();
+    for (command, wanted) in [
+        ("run nvme --number-ios 500 --iodepth 32", "is limited by its"),
+        ("compare nvme dc-express --ios 200 --bs 512 --iodepth 1", "has the lowest latency"),
+        ("sweep plan.toml", "moves it most"),
+        ("reproduce moneta-talk-2011", "predictions are reproduced"),
+    ] {
+        let made = || {
+            let mut ran = program();
+            ran.current_dir(&here).env("SOURCE_DATE_EPOCH", "86400").args(command.split_whitespace());
+            ran.args(["--report", "out"]).output().unwrap();
+            fs::read_to_string(here.join("out/index.html")).unwrap()
+        };
+        let page = made();
+        let (_, rest) = page.split_once("</h1>").unwrap();
+        let (first, _) = rest.split_once("<h2>").unwrap();
+        let (_, conclusion) = first.split_once("class=\"conclusion\"").unwrap_or_else(|| panic!("{command}: {first}"));
+        assert!(conclusion.replace('\u{a0}', " ").contains(wanted), "{command}: {conclusion}");
+        let foot = format!(", 1970-01-02, by <code>phaselink {command} --report out</code>");
+        assert!(page.contains(&foot), "{command}: {}", &page[page.len() - 400..]);
+        assert_eq!(made(), page, "{command}");
+    }
+}
+
+#[test]
+fn each_drawing_is_a_file_with_its_values_beside_it_and_linked() {
+    let here = directory("reports-files");
+    fs::write(here.join("plan.toml"), PLAN).unwrap();
+    for command in ["run nvme --number-ios 500", "compare nvme dc-express --ios 200 --bs 512", "sweep plan.toml"] {
+        let out = command.split(' ').next().unwrap();
+        assert_eq!(phaselink(&here, &format!("{command} --report {out}")).code, Some(0));
+        let page = fs::read_to_string(here.join(out).join("index.html")).unwrap();
+        let links: Vec<&str> =
+            page.split("<a href=\"").skip(1).filter_map(|rest| rest.split_once('"').map(|(file, _)| file)).collect();
+        assert_eq!(links.len(), 2 * page.matches("<svg").count(), "{command}");
+        for file in links {
+            let text = fs::read_to_string(here.join(out).join(file)).unwrap();
+            // A figure that is unknown everywhere has a head alone.
+            assert!(text.contains(',') && (file.ends_with(".csv") || text.starts_with("<svg ")), "{file}: {text}");
+        }
+    }
+}
+
+#[test]
 fn a_curve_of_a_sweep_is_a_combination_of_what_does_not_vary_along_it() {
     let here = directory("reports-curves");
     fs::write(here.join("plan.toml"), PLAN).unwrap();

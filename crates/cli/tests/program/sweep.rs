@@ -69,6 +69,23 @@ fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
 }
 
 #[test]
+fn a_sweep_says_what_it_found_first_and_what_it_assumed_last() {
+    let plan = plan("sweep-found", TWELVE);
+    let text = plan.printed("--columns iops");
+    assert!(text.starts_with("IOPS: lowest at link.lanes = 1, job.iodepth = 1 ("), "{text}");
+    let (found, rest) = text.split_once("\n\n").unwrap();
+    assert!(found.replace('\n', " ").contains("moves it most"), "{text}");
+    let (_, assumed) = rest.rsplit_once("\n\n").unwrap();
+    assert!(
+        assumed.lines().count() <= 5 && assumed.contains("12 points") && assumed.contains("--explain"),
+        "{assumed}"
+    );
+    assert!(!text.contains("memory  "), "{text}");
+    let explained = plan.printed("--columns iops --explain");
+    assert!(explained.contains("\nmemory  ") && explained.contains("\nhost  "), "{explained}");
+}
+
+#[test]
 fn a_changed_plan_runs_only_what_is_new() {
     let plan = plan("sweep-changed", TWELVE);
     plan.printed("");

@@ -2,17 +2,19 @@
 
 use std::cmp::Reverse;
 
-use super::causes::savings_ns;
+use super::causes::{means_ns, savings_ns};
 use super::judged::JudgedLatency;
 use super::{Cell, ComparedGroup, Label, Named, named};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::ledger::stage::LatencyCause;
+use crate::results::documents::{ResourceUse, value};
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
 use crate::time::Span;
 use crate::workload::Job;
+use serde_json::Value;
 
 /// Ratio of latencies below which drives count as equally fast.
 const RATIO_MIN: f64 = 1.02;
@@ -48,12 +50,31 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the findings of one drive under some jobs: latency and rate of its requests, and the resource that limits it.
-pub fn findings_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Vec<Finding> {
-    let group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
+/// Conclusion of a run of one drive.
+#[derive(Clone, Debug)]
+pub struct RunConclusion {
+    /// Latency and rate of its requests, and the resource that limits it.
+    pub findings: Vec<Finding>,
+    /// Utilisation of each resource, the busiest first.
+    pub usage: Vec<ResourceUse>,
+}
+
+impl RunConclusion {
+    /// Adds the conclusion to the document of the run.
+    pub fn add_to(&self, document: &mut Value) {
+        document["phaselink"]["findings"] = value(&self.findings);
+        document["phaselink"]["usage"] = value(&self.usage);
+    }
+}
+
+/// Returns the conclusion of a run of one drive under some jobs.
+pub fn conclusion_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunConclusion {
+    let mut group = ComparedGroup { label: Label::of(jobs), cells: vec![Some(Cell::new(drive, jobs, outcome))] };
     let groups = std::slice::from_ref(&group);
     let (result, limit) = (result(drive, groups), limit(std::slice::from_ref(drive), &group, named(groups)));
-    result.into_iter().chain(limit).collect()
+    let findings = result.into_iter().chain(limit).collect();
+    let usage = group.cells.pop().flatten().map_or_else(Vec::new, |cell| cell.usage);
+    RunConclusion { findings, usage }
 }
 
 /// Returns the finding that says how long requests of a drive take, and how many there are a second.
@@ -95,13 +116,34 @@ fn limit(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<Findin
         kind: FindingKind::Limit,
         at: Some(group.label.place()),
         parts: limits.iter().map(|(resource, names)| FindingPart::new(names, *resource, None)).collect(),
-        sentence: match &limits[..] {
-            [(resource, names)] if names.len() == 1 => {
-                format!("At {place}, {} limits {}.", resource.unwrap_or(LATENCY), names[0])
-            }
+        sentence: match &entries(drives, group)[..] {
+            [(drive, cell)] => format!("At {place}, {}", limit_of_one(drive, cell)),
             _ => format!("What limits each at {place}: {}.", told.join("; ")),
         },
     })
+}
+
+/// Returns the end of the sentence about the resource that limits a drive: `nvme is limited by its cores, 98 % busy.`
+fn limit_of_one(drive: &Drive, cell: &Cell) -> String {
+    let busy = |used: &ResourceUse| format!("{:.0}{UNBROKEN}%{UNBROKEN}busy", 100.0 * used.share);
+    if let Some(resource) = cell.limit() {
+        let used = cell.usage.iter().find(|used| used.resource == resource);
+        let told = used.map_or_else(|| String::from("for which requests wait"), busy);
+        return format!("{} is limited by its {resource}, {told}.", drive.name);
+    }
+    let busiest = cell.usage.first().map_or_else(String::new, |used| format!(" ({}: {})", used.resource, busy(used)));
+    let longest = means_ns(&cell.all).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
+    let share = longest.filter(|(_, ns)| *ns > 0.0).map_or_else(String::new, |(cause, ns)| {
+        let percent = 100.0 * ns / cell.all.total.mean_ns();
+        format!(" {} takes {percent:.0}{UNBROKEN}% of a request.", with_large_initial(cause.name()))
+    });
+    format!("nothing of {} is full{busiest}: latency limits.{share}", drive.name)
+}
+
+/// Returns a text with a large first letter.
+fn with_large_initial(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Returns a finding for each drive that lacks a cell because its queues are too short.

@@ -17,7 +17,7 @@ mod point;
 use crate::drive::Drive;
 pub use causes::means_ns;
 pub use cell::Cell;
-pub use findings::{findings, findings_of_run};
+pub use findings::{RunConclusion, conclusion_of_run, findings};
 pub use grid::{Grid, Sizes};
 pub use group::{ComparedGroup, Named, named};
 pub use json::document;

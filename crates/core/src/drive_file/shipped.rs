@@ -65,7 +65,7 @@ pub fn usual() -> &'static str {
 
 /// Names of a set of drives to compare, in the order in which they are shown; empty if there is no set of this name.
 pub fn set(name: &str) -> Vec<&'static str> {
-    let Some(Value::Array(drives)) = document::entry(sets(), name).map(|entry| &entry.node.value) else {
+    let Some(Value::Array(drives)) = document::entry(set_table(), name).map(|entry| &entry.node.value) else {
         return Vec::new();
     };
     let name = |node: &'static document::Node| match &node.value {
@@ -75,8 +75,12 @@ pub fn set(name: &str) -> Vec<&'static str> {
     drives.iter().filter_map(name).collect()
 }
 
-/// All sets of drives, by name.
-fn sets() -> &'static Table {
+/// All sets of drives, by name, with the names of their drives.
+pub fn sets() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    set_table().iter().map(|entry| (entry.key.as_str(), set(&entry.key)))
+}
+
+fn set_table() -> &'static Table {
     static SETS: OnceLock<Table> = OnceLock::new();
     SETS.get_or_init(|| {
         let document = document::parse("presets/sets.toml", include_str!("../../presets/sets.toml"));
@@ -92,9 +96,8 @@ mod tests {
     #[test]
     fn every_drive_of_a_set_is_shipped() {
         assert!(find(usual()).is_some());
-        for entry in sets() {
-            let drives = set(&entry.key);
-            assert!(!drives.is_empty() && drives.iter().all(|name| find(name).is_some()), "{}: {drives:?}", entry.key);
+        for (name, drives) in sets() {
+            assert!(!drives.is_empty() && drives.iter().all(|drive| find(drive).is_some()), "{name}: {drives:?}");
         }
     }
 }

@@ -65,6 +65,11 @@ pub enum SystemPart {
     Media,
 }
 
+impl SystemPart {
+    /// Every part, from the application to the memory.
+    pub const ALL: [SystemPart; 4] = [SystemPart::Host, SystemPart::Link, SystemPart::Device, SystemPart::Media];
+}
+
 macro_rules! causes {
     ($($(#[doc = $doc:literal])+ $cause:ident = $name:literal,)+) => {
         /// Cause of latency: stages that belong together where drives are compared.

@@ -60,6 +60,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         counters: ByName(outcome.counters.iter().map(|(name, count)| (String::from(*name), *count)).collect()),
         description: Description(description),
         findings: None,
+        usage: None,
         precision: None,
         intervals: None,
     }

@@ -27,6 +27,8 @@ pub struct PaperFigure {
     points: Vec<f64>,
     /// Curves: name, and a value at each point.
     series: Vec<(String, Vec<f64>)>,
+    /// Published values: the swept value, and what the paper prints.
+    published: Vec<(f64, f64)>,
     is_stacked: bool,
 }
 
@@ -58,8 +60,15 @@ impl Reproduction {
             unit: y.clone(),
             points,
             series,
+            published: figure.published.iter().filter_map(|(id, at)| Some((*at, self.published(id)?))).collect(),
             is_stacked: figure.stages.is_some(),
         }
+    }
+
+    /// Returns the number that the paper prints for a row.
+    fn published(&self, id: &str) -> Option<f64> {
+        let row = self.expected.iter().find(|row| row.id == id)?;
+        row.printed.map(|printed| printed.value)
     }
 
     /// Curves of a figure; all have the points of the first one.
@@ -102,6 +111,9 @@ impl Reproduction {
                     Ok(value) => return Some((format!("`{name}` gives {}", value.kind()), "a series")),
                     Err(found) => return Some((found, "")),
                 }
+            }
+            if let Some((id, _)) = figure.published.iter().find(|(id, _)| self.published(id).is_none()) {
+                return Some((format!("`{id}` is no row with a number"), "the id of such a row of expected.csv"));
             }
             let is_swept = figure.stages.is_none_or(|place| experiments[place].swept.is_some());
             (!is_swept).then(|| (String::from("stages of an experiment that sweeps nothing"), "one with a sweep"))
@@ -172,7 +184,8 @@ impl PaperFigure {
 
     fn stacked(&self) -> String {
         let shown = |value: f64| self.shown(value);
-        let keys = self.series.iter().map(|(name, _)| LegendKey { name: name.clone(), colour: of_stage(name) });
+        let names: Vec<String> = self.series.iter().map(|(name, _)| name.clone()).collect();
+        let keys = names.iter().map(|name| LegendKey { name: name.clone(), colour: of_stage(name, &names) });
         let column = |(place, point): (usize, &f64)| {
             let parts = self.series.iter().map(|(_, values)| values[place]).collect();
             Column { name: point.to_string(), parts }
@@ -192,7 +205,9 @@ impl PaperFigure {
         let (low, high) = (self.points.first().copied().unwrap_or(1.0), self.points.last().copied().unwrap_or(1.0));
         let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
         let x = PlotAxis { name: &self.x, scale, shown: &plain };
-        let curves: Vec<PlotLine> = self.series.iter().map(line).collect();
+        let published = PlotLine::marks("published", self.published.iter().copied());
+        let is_published = !published.points.is_empty();
+        let curves: Vec<PlotLine> = self.series.iter().map(line).chain(is_published.then_some(published)).collect();
         lines(&x, &PlotAxis { name: "", scale: Scale::Linear, shown: &shown }, &curves, &self.title)
     }
 }

@@ -90,6 +90,8 @@ pub(super) struct PlanFigure {
     pub lines: Vec<(String, Expression)>,
     /// Index of the experiment whose stages are drawn.
     pub stages: Option<usize>,
+    /// Rows whose published values are drawn as marks, and where on the axis of swept values.
+    pub published: Vec<(String, f64)>,
 }
 
 /// A plan, read and resolved.
@@ -250,7 +252,7 @@ impl PlanReader<'_> {
 
     fn figure(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["title", "x", "y", "lines", "stages"]);
+        self.refuse_others(table, &["title", "x", "y", "lines", "stages", "published"]);
         let figure = PlanFigure {
             place: place.clone(),
             title: self.required(place, table, "title"),
@@ -258,6 +260,7 @@ impl PlanReader<'_> {
             y: self.required(place, table, "y"),
             lines: self.lines(table),
             stages: self.experiment_of(table),
+            published: self.published(table),
         };
         if figure.lines.is_empty() == figure.stages.is_none() {
             self.refuse(
@@ -278,6 +281,23 @@ impl PlanReader<'_> {
         let names = lines.iter().map(|line| &line.key);
         let names: Vec<String> = names.cloned().collect();
         names.into_iter().filter_map(|name| Some((name.clone(), self.expression(lines, &name)?))).collect()
+    }
+
+    fn published(&mut self, table: &Table) -> Vec<(String, f64)> {
+        let Some(entry) = document::entry(table, "published") else { return Vec::new() };
+        let Value::Table(rows) = &entry.node.value else {
+            self.refuse_value(entry, "{ ROW = 512 }, the id of a row and a swept value");
+            return Vec::new();
+        };
+        let mut published = Vec::new();
+        for row in rows {
+            match row.node.value {
+                Value::Integer(at) => published.push((row.key.clone(), at as f64)),
+                Value::Float(at) => published.push((row.key.clone(), at)),
+                _ => self.refuse_value(row, "a swept value, as in 512"),
+            }
+        }
+        published
     }
 
     fn experiment_of(&mut self, table: &Table) -> Option<usize> {

@@ -79,6 +79,13 @@ pub enum FindingUnit {
     Requests,
 }
 
+impl FindingKind {
+    /// True if findings of this kind answer the question that a run or a comparison is made for, so that they come first.
+    pub fn is_conclusion(self) -> bool {
+        matches!(self, FindingKind::Result | FindingKind::Fastest | FindingKind::Throughput)
+    }
+}
+
 impl Finding {
     /// Returns the sentence with ordinary blanks; those between a number and its unit allow no line break otherwise.
     pub fn text(&self) -> String {

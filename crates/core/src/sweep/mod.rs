@@ -13,6 +13,7 @@
 
 mod axis;
 mod files;
+pub mod findings;
 mod hash;
 pub mod page;
 mod plan;

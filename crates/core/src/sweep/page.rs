@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::axis::{self, Swept};
+use super::findings::findings;
 use super::text::{RanPoint, heading, rows_table};
 use crate::config::document::Value;
 use crate::report::html::axis::{PlotAxis, Scale};
-use crate::report::html::lines::{PlotLine, Point, lines};
-use crate::report::html::page::{Page, side_by_side};
+use crate::report::html::lines::{PlotLine, Point, lines_reaching};
+use crate::report::html::page::{Page, list, side_by_side};
 use crate::results::Figure;
 use crate::results::units;
 use crate::workload;
@@ -37,7 +38,13 @@ pub fn page(plan: &Plan, rows: &[RanPoint]) -> String {
         left => format!("The first {ROWS_MAX} rows; result.json has {left} more"),
     };
     let name = plan.text.file.rsplit('/').next().unwrap_or(&plan.text.file);
-    Page::new(&format!("Sweep {name}"), &told).section("Curves", &drawn).table(&title, &table).finish()
+    let found = findings(plan, rows);
+    Page::new(&format!("Sweep {name}"), &told)
+        .conclusion(&found.conclusion)
+        .section("Curves", &drawn)
+        .section("What was found beside it", &list(found.others.iter().map(String::as_str)))
+        .table(&title, &table)
+        .finish()
 }
 
 /// Curves that the points of a plan form.
@@ -78,7 +85,15 @@ impl<'a> Curves<'a> {
             let (_, lines) = plots.entry(plot).or_insert_with(|| (name.0.clone(), Vec::new()));
             add(lines, &name.1, x, row.figures.get(column), row.ends(place));
         }
-        plots.values().take(PLOTS_MAX).map(|(title, lines)| plot(over, column, title, lines)).collect()
+        let drawn: Vec<(&String, Vec<PlotLine>)> = plots
+            .values()
+            .take(PLOTS_MAX)
+            .map(|(title, lines)| (title, lines.iter().map(Curve::line).collect()))
+            .collect();
+        let points = || drawn.iter().flat_map(|(_, lines)| lines).flat_map(|line| &line.points);
+        let ends = |point: &Point| point.ends.map_or([point.y; 2], |(low, high)| [low, high]);
+        let reached: Vec<f64> = points().flat_map(ends).collect();
+        drawn.iter().map(|(title, lines)| plot(over, column, title, lines, &reached)).collect()
     }
 
     /// In which plot and curve a row is, and where along it.
@@ -143,7 +158,7 @@ impl Curve {
     fn line(&self) -> PlotLine {
         let mut points: Vec<Point> = self.points.iter().map(Seeds::point).collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        PlotLine { name: self.name.clone(), points }
+        PlotLine { name: self.name.clone(), points, is_loose: false }
     }
 }
 
@@ -156,8 +171,8 @@ impl Seeds {
     }
 }
 
-fn plot(over: &Swept, column: &Figure, title: &str, of: &[Curve]) -> String {
-    let all: Vec<PlotLine> = of.iter().map(Curve::line).collect();
+/// One plot of a column; its vertical axis reaches the values of all plots of the column.
+fn plot(over: &Swept, column: &Figure, title: &str, all: &[PlotLine], reached: &[f64]) -> String {
     let xs = || all.iter().flat_map(|line| &line.points).map(|point| point.x);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
     let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
@@ -174,7 +189,7 @@ fn plot(over: &Swept, column: &Figure, title: &str, of: &[Curve]) -> String {
         _ => format!("{}{apart}{title} ({more} more curves are in the table)", column.heading),
     };
     let x = PlotAxis { name: &over.key, scale, shown: &text };
-    lines(&x, &PlotAxis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption)
+    lines_reaching(&x, &PlotAxis { name: column.heading, scale: Scale::Linear, shown: &shown }, kept, &caption, reached)
 }
 
 /// The value at a place as a number; sizes as fio writes them, too.

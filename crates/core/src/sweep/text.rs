@@ -104,7 +104,7 @@ fn has_intervals(rows: &[RanPoint]) -> bool {
     rows.iter().any(|row| row.intervals.is_some())
 }
 
-/// Returns the text above the table: the settings that the rows share.
+/// Returns the settings that the rows share: the plan, and the job.
 pub fn heading(plan: &Plan, rows: usize) -> String {
     let points = if rows == 1 { "point" } else { "points" };
     let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];

@@ -103,6 +103,7 @@ RunResult = TypedDict(
         "counters": dict[str, int],
         "description": "Description",
         "findings": NotRequired[list["Finding"] | None],
+        "usage": NotRequired[list["ResourceUse"] | None],
         "precision": NotRequired["PrecisionResult | None"],
         "intervals": NotRequired[dict[str, "FigureInterval"] | None],
         "version": str,
@@ -289,6 +290,13 @@ FindingPart = TypedDict(
     },
 )
 FindingUnit = Literal["ns"] | Literal["1/s"] | Literal["requests"]
+ResourceUse = TypedDict(
+    "ResourceUse",
+    {
+        "resource": str,
+        "share": float,
+    },
+)
 PrecisionResult = TypedDict(
     "PrecisionResult",
     {
@@ -374,13 +382,6 @@ RanCell = TypedDict(
         "stages": list["StageMean"],
         "precision": NotRequired["PrecisionResult | None"],
         "intervals": NotRequired[dict[str, "FigureInterval"] | None],
-    },
-)
-ResourceUse = TypedDict(
-    "ResourceUse",
-    {
-        "resource": str,
-        "share": float,
     },
 )
 ShortCell = TypedDict(

@@ -1,10 +1,14 @@
 //! Explorer's page, which asks the server that it comes from instead of a WebAssembly module.
 
 /// Parts of the page, as `@include` names them.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 8] = [
     ("page.css", include_str!("../../page/page.css")),
     ("simulator.js", include_str!("../../page/simulator.js")),
     ("plot.js", include_str!("../../page/plot.js")),
+    ("ladder.js", include_str!("../../page/ladder.js")),
+    ("examples.js", include_str!("../../page/examples.js")),
+    ("settings.js", include_str!("../../page/settings.js")),
+    ("desk.js", include_str!("../../page/desk.js")),
     ("page.js", include_str!("../../page/page.js")),
 ];
 const PAGE: &str = include_str!("../../page/index.html");

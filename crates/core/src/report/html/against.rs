@@ -43,6 +43,11 @@ pub fn against(results: &[Compared]) -> String {
         let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"14\" text-anchor=\"middle\">{label}</text>");
     }
     results.iter().enumerate().for_each(|(number, result)| draw(&mut drawing, result, TOP + number as f64 * ROW));
+    let row = |result: &Compared| {
+        let verdict = if result.is_reproduced { "reproduced" } else { "off" };
+        vec![result.name.clone(), result.error_pct.to_string(), String::from(verdict), result.figures.clone()]
+    };
+    drawing.push_str(&super::data(&["id", "error_pct", "verdict", "figures"], results.iter().map(row)));
     format!(
         "<figure>\n<div class=\"wide\">\n<svg class=\"ladder\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"Simulated results against published ones\">\n{drawing}</svg>\n</div>\n<figcaption>Error of the simulated \

@@ -27,7 +27,7 @@ pub(super) struct BarSegment {
 /// The bar, with a label in every segment that has room for its name or number, and a numbered legend.
 ///
 /// What the shares leave of the whole stays empty.
-pub(super) fn stacked_bar(segments: &[BarSegment]) -> String {
+pub(super) fn stacked_bar(label: &str, segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;
     for (place, segment) in segments.iter().enumerate() {
@@ -37,8 +37,10 @@ pub(super) fn stacked_bar(segments: &[BarSegment]) -> String {
         }
         left += width;
     }
+    let rows = segments.iter().map(|it| vec![it.name.clone(), it.share.to_string(), it.figure.clone()]);
+    drawing.push_str(&super::data(&["part", "share", "figure"], rows));
     format!(
-        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n{drawing}</svg>\n{}</figure>\n",
+        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n{}</figure>\n",
         legend(segments)
     )
 }
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
         let drawing =
-            stacked_bar(&[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
+            stacked_bar("", &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
         assert!(drawing.contains(">a long stage name</text>"));
         assert!(drawing.contains(">2</text>"));
         assert!(!drawing.contains(">3</text>") && !drawing.contains(">x</text>"));
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn shares_that_exceed_the_whole_do_not_leave_the_drawing() {
-        let drawing = stacked_bar(&[segment("a", 0.8), segment("b", 0.8)]);
+        let drawing = stacked_bar("", &[segment("a", 0.8), segment("b", 0.8)]);
         assert!(drawing.contains("x=\"720.00\" width=\"178.00\""), "{drawing}");
     }
 }

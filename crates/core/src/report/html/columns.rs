@@ -44,7 +44,11 @@ pub fn columns(x: &str, y: &PlotAxis, keys: &[LegendKey], columns: &[Column], mo
     let is_seen = |place: usize| columns.iter().any(|column| column.parts[place] > 0.0);
     let seen = keys.iter().enumerate().filter(|(place, _)| is_seen(*place));
     let seen = seen.map(|(_, key)| (key.name.as_str(), key.colour.clone()));
-    let label = escape(&format!("{} by {x}", y.name));
+    let label = escape(&format!("{caption}{}{} by {x}", if caption.is_empty() { "" } else { ": " }, y.name));
+    let rows = columns.iter().flat_map(|column| {
+        keys.iter().zip(&column.parts).map(|(key, part)| vec![column.name.clone(), key.name.clone(), part.to_string()])
+    });
+    drawing.push_str(&super::data(&["column", "part", "value"], rows));
     format!(
         "<figure>\n{}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n",
         super::caption(caption),

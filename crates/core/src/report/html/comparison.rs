@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::super::table::{Table, characters};
 use super::super::units;
 use super::columns::LegendKey;
-use super::{colour, document, escape, keys, section, shortened, table};
+use super::{colour, conclusion, data, document, escape, keys, section, shortened, table};
 use crate::ledger::stage::LatencyCause;
 use crate::time::Span;
 
@@ -27,6 +27,10 @@ const NAME_CHARACTERS_MAX: usize = 24;
 pub struct Comparison {
     /// Title of the page.
     pub title: String,
+    /// Answer to the question, in a sentence or two.
+    pub conclusion: Vec<String>,
+    /// What the figures rest on, in a few lines.
+    pub assumptions: String,
     /// Lines on the drives compared, with memory, link and host.
     pub heading: Vec<String>,
     /// Causes that latencies are split into, in the order of the bars, equal for all drives.
@@ -35,7 +39,7 @@ pub struct Comparison {
     pub groups: Vec<BarGroup>,
     /// Further sections: titles, and what the functions of this folder give.
     pub sections: Vec<(String, String)>,
-    /// Findings, as sentences.
+    /// Findings besides the conclusion, as sentences.
     pub findings: Vec<String>,
 }
 
@@ -73,15 +77,22 @@ pub fn comparison(page: &Comparison, all: &Table) -> String {
     let groups: String = page.groups.iter().map(|group| drawn(page, group)).collect();
     let findings: String = page.findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
     let body = [
-        format!("<h1>{}</h1>\n<pre>{heading}</pre>\n", escape(&page.title)),
+        format!("<h1>{}</h1>\n{}", escape(&page.title), conclusion(&page.conclusion)),
+        section("Where the time of a request goes", &(legend(page) + &groups)),
+        section("All figures", &table(all)),
         if findings.is_empty() {
             String::new()
         } else {
             section("What stands out", &format!("<ul>\n{findings}</ul>\n"))
         },
-        section("Where the time of a request goes", &(legend(page) + &groups)),
         page.sections.iter().map(|(title, body)| section(&escape(title), body)).collect(),
-        section("All figures", &table(all)),
+        section(
+            "What was assumed",
+            &format!(
+                "<pre>{}</pre>\n<details>\n<summary>Everything about the drives</summary>\n<pre>{heading}</pre>\n</details>\n",
+                escape(&page.assumptions)
+            ),
+        ),
     ];
     document(&escape(&page.title), &body.concat())
 }
@@ -107,9 +118,15 @@ fn drawn(page: &Comparison, group: &BarGroup) -> String {
     }
     let (width, height) = (NAME + BAR + FIGURE, group.rows.len() as f64 * ROW);
     let caption = "Mean latency, and requests a second.";
+    let label = format!("Mean latency and requests a second, {}", escape(&group.title));
+    let rows = group.rows.iter().flat_map(|row| {
+        let causes = page.causes.iter().zip(&row.causes_ns);
+        causes.map(|(cause, ns)| vec![row.drive.clone(), cause.name.clone(), ns.to_string()])
+    });
+    drawing.push_str(&data(&["drive", "cause", "mean_ns"], rows));
     format!(
         "<h3>{}</h3>\n<figure>\n<div class=\"wide\">\n<svg class=\"bars\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
-         aria-label=\"{caption}\">\n{drawing}</svg>\n</div>\n<figcaption>{caption}</figcaption>\n</figure>\n",
+         aria-label=\"{label}\">\n{drawing}</svg>\n</div>\n<figcaption>{caption}</figcaption>\n</figure>\n",
         escape(&group.title)
     )
 }

@@ -15,6 +15,8 @@ pub struct PlotLine {
     pub name: String,
     /// Points that the line connects, in this order.
     pub points: Vec<Point>,
+    /// True if the points are marks that no line connects.
+    pub is_loose: bool,
 }
 
 /// A point; with the ends of its interval, if that is known.
@@ -32,12 +34,22 @@ impl PlotLine {
     /// A line through points without intervals; those that are unknown are left out.
     pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>) -> PlotLine {
         let points = points.into_iter().filter_map(|(x, y)| Some(Point { x, y: y?, ends: None }));
-        PlotLine { name: name.into(), points: points.collect() }
+        PlotLine { name: name.into(), points: points.collect(), is_loose: false }
+    }
+
+    /// Marks that no line connects, such as published values beside simulated ones.
+    pub fn marks(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> PlotLine {
+        PlotLine { is_loose: true, ..PlotLine::through(name, points.into_iter().map(|(x, y)| (x, Some(y)))) }
     }
 }
 
 /// The plot with its legend and a caption; one line needs no legend.
 pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> String {
+    lines_reaching(x, y, lines, caption, &[])
+}
+
+/// The plot with a vertical axis that reaches these values, too, so that several plots can have one scale.
+pub fn lines_reaching(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str, reached: &[f64]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let (room_x, room_y) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     let foot = HEIGHT - BOTTOM;
@@ -46,11 +58,12 @@ pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> S
         false => Ruler::around(x.scale, points().map(|point| point.x), room_x),
     };
     let ends = points().flat_map(|point| point.ends.map(|(low, high)| [low, high])).flatten();
-    let up = Ruler::around(y.scale, points().map(|point| point.y).chain(ends), room_y);
+    let up = Ruler::around(y.scale, points().map(|point| point.y).chain(ends).chain(reached.iter().copied()), room_y);
     let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot)) + &level(x, &over, (LEFT, foot, room_x));
     let plot = Plot { x, y, over: &over, up: &up, foot };
-    lines.iter().enumerate().for_each(|(place, line)| plot.draw(&mut drawing, line, &colour::of_series(place)));
-    let label = escape(&format!("{} over {}", y.name, x.name));
+    lines.iter().enumerate().for_each(|(place, line)| plot.draw(&mut drawing, line, &stroke(line, place)));
+    let label = escape(&label(x, y, caption));
+    drawing.push_str(&values(lines));
     format!(
         "<figure>\n{}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n",
         super::caption(caption),
@@ -58,11 +71,36 @@ pub fn lines(x: &PlotAxis, y: &PlotAxis, lines: &[PlotLine], caption: &str) -> S
     )
 }
 
+/// Returns the name of a plot: its caption, and what is drawn over what.
+fn label(x: &PlotAxis, y: &PlotAxis, caption: &str) -> String {
+    let axes = if y.name.is_empty() { format!("over {}", x.name) } else { format!("{} over {}", y.name, x.name) };
+    match caption {
+        "" => axes,
+        _ if caption == y.name => axes,
+        _ => format!("{caption}: {axes}"),
+    }
+}
+
+/// Returns the points as values, with the ends of their intervals.
+fn values(lines: &[PlotLine]) -> String {
+    let row = |name: &str, point: &Point| {
+        let ends = point.ends.map_or([String::new(), String::new()], |(low, high)| [low.to_string(), high.to_string()]);
+        [String::from(name), point.x.to_string(), point.y.to_string()].into_iter().chain(ends).collect()
+    };
+    let rows = lines.iter().flat_map(|line| line.points.iter().map(move |point| row(&line.name, point)));
+    super::data(&["line", "x", "y", "low", "high"], rows)
+}
+
 fn legend(lines: &[PlotLine]) -> String {
     if lines.len() < 2 {
         return String::new();
     }
-    super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
+    super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), stroke(line, place))))
+}
+
+/// Returns the colour of a line by its place; marks have that of the text.
+fn stroke(line: &PlotLine, place: usize) -> String {
+    if line.is_loose { String::from("var(--text)") } else { colour::of_series(place) }
 }
 
 struct Plot<'a> {
@@ -75,6 +113,9 @@ struct Plot<'a> {
 
 impl Plot<'_> {
     fn draw(&self, drawing: &mut String, line: &PlotLine, stroke: &str) {
+        if line.is_loose {
+            return self.marks(drawing, line);
+        }
         self.band(drawing, line, stroke);
         let places: Vec<String> = line.points.iter().map(|point| self.pair(point.x, point.y)).collect();
         let name = escape(&line.name);
@@ -87,6 +128,19 @@ impl Plot<'_> {
             let _ = writeln!(
                 drawing,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{stroke}\"><title>{told}</title></circle>"
+            );
+        }
+    }
+
+    /// A diamond for each point.
+    fn marks(&self, drawing: &mut String, line: &PlotLine) {
+        for point in &line.points {
+            let (x, y) = self.place(point.x, point.y);
+            let told = escape(&format!("{}, {}: {}", line.name, (self.x.shown)(point.x), (self.y.shown)(point.y)));
+            let _ = writeln!(
+                drawing,
+                "<path class=\"published\" d=\"M{x:.1} {:.1}l6 6l-6 6l-6 -6Z\"><title>{told}</title></path>",
+                y - 6.0
             );
         }
     }
@@ -128,7 +182,7 @@ mod tests {
         let drawn = lines(
             &axis("lanes", Scale::Logarithmic),
             &axis("%", Scale::Linear),
-            &[PlotLine { name: "<a>".into(), points }],
+            &[PlotLine { name: "<a>".into(), points, is_loose: false }],
             "caption",
         );
         assert!(drawn.contains("points=\"70.0,226.0 422.0,24.0\"><title>&lt;a&gt;"), "{drawn}");

@@ -16,12 +16,13 @@ mod plot;
 mod run;
 pub mod scatter;
 
+use super::csv::quoted;
 use super::table::{Alignment, Table, characters};
 
 pub use against::{Compared, against};
 pub use packets::packets;
 pub use page::Page;
-pub use pictures::{Picture, pictures};
+pub use pictures::{Picture, pictures, with_links};
 pub use plot::{LatencySeries, percentiles, percentiles_beside};
 pub use run::{Run, html};
 
@@ -39,6 +40,20 @@ fn document(title: &str, body: &str) -> String {
 /// A section; the title is escaped already.
 fn section(title: &str, body: &str) -> String {
     format!("<h2>{title}</h2>\n{body}")
+}
+
+/// Returns the conclusion of a page: its sentences, the first thing that a reader sees below the title.
+fn conclusion(sentences: &[String]) -> String {
+    let sentences: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
+    if sentences.is_empty() { sentences } else { format!("<div class=\"conclusion\">\n{sentences}</div>\n") }
+}
+
+/// Returns the values that a drawing shows, as comma-separated values inside of it, from which its CSV file is made.
+fn data(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| cells.into_iter().map(quoted).collect::<Vec<_>>().join(",");
+    let head = line(head.iter().map(|name| String::from(*name)).collect());
+    let lines: Vec<String> = std::iter::once(head).chain(rows.into_iter().map(line)).collect();
+    format!("<metadata>{}</metadata>\n", escape(&lines.join("\n")))
 }
 
 /// Returns the legend: names with the colour of each.
@@ -65,8 +80,8 @@ fn shortened(text: &str, characters_max: usize) -> String {
 /// A text table as an HTML table.
 fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
-        let sides = table.columns().map(|(_, side)| if side == Alignment::Right { " class=\"number\"" } else { "" });
-        cells.zip(sides).map(|(cell, class)| format!("<{tag}{class}>{}</{tag}>", escape(cell))).collect()
+        let cells = cells.zip(table.columns());
+        cells.map(|(cell, column)| format!("<{tag}{}>{}</{tag}>", class(column, cell), escape(cell))).collect()
     };
     let head = cells("th", &mut table.columns().map(|(header, _)| header));
     let rows: String =
@@ -74,8 +89,19 @@ fn table(table: &Table) -> String {
     format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
 }
 
-/// `text` such that it is text in any HTML element or quoted attribute.
-fn escape(text: &str) -> String {
+/// Returns the class of a cell: numbers stand at the right, long texts break, and verdicts have a mark.
+fn class((header, side): (&str, Alignment), cell: &str) -> &'static str {
+    match (side, header, cell) {
+        (Alignment::Right, _, _) => " class=\"number\"",
+        (_, "quantity" | "most of it from", _) => " class=\"long\"",
+        (_, "verdict", "reproduced" | "given") => " class=\"verdict good\"",
+        (_, "verdict", "off" | "unexplained") => " class=\"verdict off\"",
+        _ => "",
+    }
+}
+
+/// Returns `text` such that it is text in any HTML element or quoted attribute.
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

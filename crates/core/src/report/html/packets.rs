@@ -28,6 +28,7 @@ pub fn packets(trace: &Trace) -> String {
         draw(&mut drawing, record, start_ns, TOP + place as f64 * ROW);
     }
     let height = TOP + shown.len() as f64 * ROW + 8.0;
+    drawing.push_str(&values(&records, start_ns));
     let label = format!("{} steps of a request and their packets", records.len());
     let more = match records.len() - shown.len() {
         0 => String::new(),
@@ -37,6 +38,23 @@ pub fn packets(trace: &Trace) -> String {
         "<div class=\"wide\">\n<svg class=\"ladder\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\">\n\
          {drawing}</svg>\n</div>\n{more}"
     )
+}
+
+/// Returns all steps as values, in ns from the first one on.
+fn values(records: &[&Record], start_ns: f64) -> String {
+    let row = |record: &&Record| {
+        let (place, packets, bytes) = match &record.step {
+            Step::Host(_) => ("host", 0, 0),
+            Step::Device(_) => ("device", 0, 0),
+            Step::Media(_) => ("memory", 0, 0),
+            Step::Up { packets, wire_bytes, .. } => ("to host", *packets, *wire_bytes),
+            Step::Down { packets, wire_bytes, .. } => ("to device", *packets, *wire_bytes),
+        };
+        let times = [record.from.as_ns() - start_ns, record.to.as_ns() - start_ns].map(|ns| format!("{ns:.3}"));
+        let step = [String::from(place), String::from(record.step.name()), packets.to_string(), bytes.to_string()];
+        times.into_iter().chain(step).collect()
+    };
+    super::data(&["from_ns", "to_ns", "place", "step", "packets", "wire_bytes"], records.iter().map(row))
 }
 
 fn rails(foot: f64) -> String {
@@ -91,7 +109,7 @@ fn activity(part: SystemPart, told: &str, top: f64) -> String {
          text-anchor=\"{anchor}\">{told}</text>\n",
         top + 2.0,
         ROW - 4.0,
-        colour::of_part(part, 2),
+        colour::of_whole(part),
         top + 14.0
     )
 }

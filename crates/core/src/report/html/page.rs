@@ -1,21 +1,28 @@
 //! Pages of other verbs: a title, what was asked, and sections one after the other.
 
 use super::super::table::Table;
-use super::{document, escape, section, table};
+use super::{conclusion, document, escape, section, table};
 
 /// A page under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
     body: String,
+    /// Lines of a text that says what the figures rest on.
+    assumed: Vec<String>,
 }
 
 impl Page {
-    /// A page with its title, and what was asked: lines of a text.
+    /// A page with its title, and lines of a text that say what was asked; they stand at its end.
     pub fn new(title: &str, heading: &[String]) -> Page {
-        let lines: String = heading.iter().map(|line| format!("{}\n", escape(line))).collect();
-        let body = format!("<h1>{}</h1>\n<pre>{lines}</pre>\n", escape(title));
-        Page { title: escape(title), body }
+        let body = format!("<h1>{}</h1>\n", escape(title));
+        Page { title: escape(title), body, assumed: heading.to_vec() }
+    }
+
+    /// The conclusion, in a sentence or two; it stands directly below the title.
+    pub fn conclusion(mut self, sentences: &[String]) -> Page {
+        self.body.push_str(&conclusion(sentences));
+        self
     }
 
     /// A section; its body is what the functions of this folder give.
@@ -34,8 +41,10 @@ impl Page {
 
     /// A document of its own, that fetches nothing and runs nothing.
     pub fn finish(self) -> String {
-        let version = format!("<p class=\"quiet foot\">phaselink {}</p>\n", env!("CARGO_PKG_VERSION"));
-        document(&self.title, &(self.body + &version))
+        let lines: String = self.assumed.iter().map(|line| format!("{}\n", escape(line))).collect();
+        let assumed =
+            if lines.is_empty() { lines } else { section("What was asked", &format!("<pre>{lines}</pre>\n")) };
+        document(&self.title, &(self.body + &assumed))
     }
 }
 

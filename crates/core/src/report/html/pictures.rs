@@ -5,8 +5,9 @@
 
 use super::STYLE;
 
-/// Height that the key of colours takes above a drawing.
+/// Height that a key of one line takes above a drawing, and that of each further line.
 const KEY_HEIGHT: f64 = 28.0;
+const KEY_LINE: f64 = 20.0;
 /// Width of a colour's square with the blanks around it, and of a character of its name.
 const SQUARE: f64 = 34.0;
 const CHARACTER: f64 = 6.8;
@@ -18,6 +19,10 @@ const NAME_MAX: usize = 40;
 pub struct Picture {
     /// Name of its file: its place in the page, and its caption in small letters, as in `2-latency-by-percentile.svg`.
     pub file: String,
+    /// Name of the file with its values, with the ending `csv`.
+    pub csv_file: String,
+    /// Values that it shows, comma-separated; empty if the drawing has none.
+    pub csv: String,
     /// The SVG document; it fetches nothing, and follows the light or dark scheme of whoever shows it.
     pub svg: String,
 }
@@ -29,8 +34,11 @@ pub fn pictures(page: &str) -> Vec<Picture> {
         let (before, rest) = page.split_at(*start);
         let (head, rest) = rest.split_once('>')?;
         let (body, _) = rest.split_once("</svg>")?;
-        let section = before.rfind("<h2>").map_or("", |from| &before[from..]);
-        Some(picture(place + 1, head, body, &keys(section)))
+        let since = |tag: &str| before.rfind(tag).map_or("", |from| &before[from..]);
+        // A plot has a key of its own; bars share that of their section.
+        let own = keys(since("<figure>"));
+        let shared = attribute(head, "class") == "bars" && own.is_empty();
+        Some(picture(place + 1, head, body, &if shared { keys(since("<h2>")) } else { own }))
     };
     starts.iter().enumerate().filter_map(drawing).collect()
 }
@@ -39,9 +47,7 @@ pub fn pictures(page: &str) -> Vec<Picture> {
 fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> Picture {
     let sizes: Vec<f64> = attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
     let (width, height) = (sizes.first().copied().unwrap_or(0.0), sizes.get(1).copied().unwrap_or(0.0));
-    // Only bars of several colours need a key: curves and ladders carry their names.
-    let keys = if attribute(head, "class") == "bars" { keys } else { &[] };
-    let above = if keys.is_empty() { 0.0 } else { KEY_HEIGHT };
+    let (key, above) = key_lines(keys, width);
     let (class, label) = (attribute(head, "class"), attribute(head, "aria-label"));
     let svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"-12 -12 {} {}\" role=\"img\" \
@@ -49,24 +55,61 @@ fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> 
          fill=\"var(--page)\"/>\n{}<g transform=\"translate(0 {above})\">\n{body}</g>\n</svg>\n",
         width + 24.0,
         height + above + 24.0,
-        key_line(keys)
+        key
     );
-    Picture { file: file_name(number, label), svg }
+    let stem = file_name(number, label);
+    Picture { file: format!("{stem}.svg"), csv_file: format!("{stem}.csv"), csv: values(body), svg }
 }
 
-/// Draws squares of the colours, each with its name.
-fn key_line(keys: &[(String, String)]) -> String {
-    let mut left = 0.0;
-    let mut line = String::new();
-    for (name, colour) in keys {
-        line.push_str(&format!(
-            "<rect x=\"{left:.1}\" y=\"0\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>\
-             <text class=\"main\" x=\"{:.1}\" y=\"10\">{name}</text>\n",
-            left + 18.0
-        ));
-        left += SQUARE + name.chars().count() as f64 * CHARACTER;
+/// Returns the values inside of a drawing.
+fn values(body: &str) -> String {
+    let inside = body.split_once("<metadata>").and_then(|(_, rest)| rest.split_once("</metadata>"));
+    let plain = |text: &str| {
+        let signs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+        signs.iter().fold(String::from(text), |text, (escaped, sign)| text.replace(escaped, sign)) + "\n"
+    };
+    inside.map_or_else(String::new, |(values, _)| plain(values))
+}
+
+/// Returns the page with links to the files of each drawing below it.
+pub fn with_links(page: &str, pictures: &[Picture]) -> String {
+    let mut parts = page.split("</svg>\n");
+    let mut linked = String::from(parts.next().unwrap_or_default());
+    let mut files = pictures.iter();
+    for part in parts {
+        linked.push_str("</svg>\n");
+        let Some(picture) = files.next() else {
+            linked.push_str(part);
+            continue;
+        };
+        // Below the caption, where there is one.
+        let (before, rest) = part.split_at(part.find("</figure>").unwrap_or(0));
+        let link = |file: &str, kind: &str| format!("<a href=\"{file}\" download>{kind}</a>");
+        let csv = if picture.csv.is_empty() { String::new() } else { link(&picture.csv_file, "CSV") };
+        let links = format!("<p class=\"save\">Save as {} {csv}</p>\n", link(&picture.file, "SVG"));
+        linked.extend([before, &links, rest]);
     }
-    line
+    linked
+}
+
+/// Draws squares of the colours, each with its name, in as many lines as the width needs. Returns their height, too.
+fn key_lines(keys: &[(String, String)], width: f64) -> (String, f64) {
+    let (mut left, mut top) = (0.0, 0.0);
+    let mut lines = String::new();
+    for (name, colour) in keys {
+        let wide = SQUARE + name.chars().count() as f64 * CHARACTER;
+        if left > 0.0 && left + wide > width {
+            (left, top) = (0.0, top + KEY_LINE);
+        }
+        lines.push_str(&format!(
+            "<rect x=\"{left:.1}\" y=\"{top}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{colour}\"/>\
+             <text class=\"main\" x=\"{:.1}\" y=\"{}\">{name}</text>\n",
+            left + 18.0,
+            top + 10.0
+        ));
+        left += wide;
+    }
+    (lines, if keys.is_empty() { 0.0 } else { top + KEY_HEIGHT })
 }
 
 /// Names and colours of the key in a section of a page, none if it has none.
@@ -87,13 +130,13 @@ fn attribute<'a>(head: &'a str, name: &str) -> &'a str {
     quoted.map_or("", |(value, _)| value)
 }
 
-/// Name of a drawing's file, of small letters, digits and hyphens alone.
+/// Name of a drawing's files without their ending, of small letters, digits and hyphens alone.
 fn file_name(number: usize, label: &str) -> String {
     let letters = label.to_lowercase().replace(|sign: char| !sign.is_ascii_alphanumeric(), "-");
     let words: Vec<&str> = letters.split('-').filter(|word| !word.is_empty()).collect();
     let mut name = words.join("-");
     name.truncate(NAME_MAX);
-    format!("{number}-{}.svg", if name.is_empty() { "drawing" } else { name.trim_end_matches('-') })
+    format!("{number}-{}", if name.is_empty() { "drawing" } else { name.trim_end_matches('-') })
 }
 
 #[cfg(test)]
@@ -112,11 +155,26 @@ mod tests {
             groups: vec![BarGroup { title: String::from("4 KiB"), rows: vec![row] }],
             ..Comparison::default()
         };
-        let [picture] = &pictures(&comparison(&page, &Table::new()))[..] else { panic!("one drawing") };
-        assert_eq!(picture.file, "1-mean-latency-and-requests-a-second.svg");
+        let page = comparison(&page, &Table::new());
+        let [picture] = &pictures(&page)[..] else { panic!("one drawing") };
+        assert_eq!(picture.file, "1-mean-latency-and-requests-a-second-4-kib.svg");
+        assert_eq!(picture.csv, "drive,cause,mean_ns\nfast,memory,1\nfast,link,2\n");
+        let linked = with_links(&page, std::slice::from_ref(picture));
+        assert!(linked.contains("<a href=\"1-mean-latency-and-requests-a-second-4-kib.csv\" download>CSV</a>"));
         assert!(picture.svg.starts_with("<svg xmlns=") && picture.svg.contains("--series-1"));
         assert!(picture.svg.contains(">memory</text>") && picture.svg.contains("fill=\"blue\""));
         assert!(picture.svg.contains("viewBox=\"-12 -12 924 78\""), "{}", &picture.svg[..200]);
+    }
+
+    #[test]
+    fn the_key_of_a_plot_has_as_many_lines_as_its_width_needs() {
+        let keys: Vec<(String, String)> = ["one", "another", "a third"].map(|name| (name.into(), "red".into())).into();
+        assert_eq!(key_lines(&keys, 900.0).1, KEY_HEIGHT);
+        assert_eq!(key_lines(&keys, 100.0).1, KEY_HEIGHT + 2.0 * KEY_LINE);
+        assert_eq!(key_lines(&[], 100.0), (String::new(), 0.0));
+        let page = "<figure>\n<p class=\"keys\"><span><i class=\"key\" style=\"background:red\"></i>mean</span></p>\n\
+                    <svg viewBox=\"0 0 450 270\" role=\"img\" aria-label=\"x\">\n</svg>\n</figure>\n";
+        assert!(pictures(page)[0].svg.contains(">mean</text>"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::super::table::characters;
 use super::super::units;
 use super::{colour, escape};
 use crate::ledger::Latency;
@@ -16,6 +17,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 44.0;
+/// Width that a character of a label needs.
+const CHARACTER: f64 = 6.8;
 /// Points of one line.
 const POINTS: usize = 240;
 
@@ -36,10 +39,12 @@ pub fn percentiles(series: &[LatencySeries]) -> String {
 
 /// Plots percentiles for a place beside other plots.
 pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
-    drawn(series, HALF, (&super::caption(caption), ""))
+    drawn(series, HALF, (caption, ""))
 }
 
-fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (above, below): (&str, &str)) -> String {
+fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (caption, below): (&str, &str)) -> String {
+    let (above, label) = (super::caption(caption), if caption.is_empty() { "" } else { ", " });
+    let label = format!("{label}{}", escape(caption));
     let axes = Axes::around(series, (width, height));
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
@@ -51,11 +56,25 @@ fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (above, below): 
             escape(&line.name)
         );
     }
+    drawing.push_str(&values(series));
     format!(
-        "<figure>\n{above}{}<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Latency by percentile\">\n{drawing}</svg>\n\
+        "<figure>\n{above}{}<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Latency by percentile{label}\">\n{drawing}</svg>\n\
          {below}</figure>\n",
         super::keys(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
     )
+}
+
+/// Returns the percentiles that the axis names as values, as far as a series has them.
+fn values(series: &[LatencySeries]) -> String {
+    let row = |line: &LatencySeries, nines: f64| {
+        let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
+        let ns = line.latency.percentile(percent).as_ns();
+        vec![line.name.clone(), format!("{percent:.6}"), ns.to_string()]
+    };
+    let rows = series
+        .iter()
+        .flat_map(|line| nine_ticks(nines_of(line.latency.count())).map(move |(_, nines)| row(line, nines)));
+    super::data(&["line", "percent", "ns"], rows)
 }
 
 /// Ranges of the axes: the nines of the largest series, and latencies between two ticks.
@@ -107,8 +126,14 @@ impl Axes {
             let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", self.width - RIGHT);
             let _ = writeln!(text, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 8.0, y + 4.0);
         }
+        let mut end = f64::MIN;
         for (name, nines) in nine_ticks(self.nines) {
             let (x, foot) = (self.x(nines), self.height - BOTTOM);
+            let half = characters(&name) as f64 * CHARACTER / 2.0;
+            if x - half < end {
+                continue;
+            }
+            end = x + half + CHARACTER;
             let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{foot}\"/>");
             let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>", foot + 18.0);
         }

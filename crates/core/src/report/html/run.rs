@@ -7,10 +7,17 @@ use super::axis::{PlotAxis, Scale};
 use super::bar::{BarSegment, stacked_bar};
 use super::lines::{PlotLine, lines};
 use super::page::side_by_side;
-use super::{colour, document, escape, packets, plot, section, table};
+use super::{colour, conclusion, document, escape, packets, plot, section, table};
 use crate::engine::timeline::Window;
 use crate::ledger::stage::SystemPart;
 use crate::ledger::{DirectionOutcome, Outcome, Trace};
+use crate::report::table::Table;
+use crate::results::documents::ResourceUse;
+
+/// Least share from which on a resource is listed as busy.
+const USED_MIN: f64 = 0.01;
+/// Number of jobs and directions whose latency has a tile.
+const TILED_MAX: usize = 2;
 
 /// Contents of the page of a run.
 #[derive(Clone, Debug)]
@@ -19,6 +26,12 @@ pub struct Run<'a> {
     pub outcome: &'a Outcome,
     /// The resolved description.
     pub description: &'a Value,
+    /// Result in a sentence or two.
+    pub conclusion: &'a [String],
+    /// Utilisation of each resource, the busiest first.
+    pub usage: &'a [ResourceUse],
+    /// Intervals of figures with an explanation, if they were asked for.
+    pub intervals: Option<(&'a str, &'a Table)>,
     /// The job and the drive in words: lines of a text.
     pub heading: &'a [String],
     /// Windows of the run over time, if it was watched.
@@ -30,7 +43,16 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Makes a page from the outcome alone.
     pub fn new(outcome: &'a Outcome, description: &'a Value) -> Run<'a> {
-        Run { outcome, description, heading: &[], timeline: &[], packets: None }
+        Run {
+            outcome,
+            description,
+            conclusion: &[],
+            usage: &[],
+            intervals: None,
+            heading: &[],
+            timeline: &[],
+            packets: None,
+        }
     }
 }
 
@@ -39,15 +61,18 @@ pub fn html(run: &Run) -> String {
     let outcome = run.outcome;
     let sections = [
         header(outcome),
-        workload(run.heading),
-        tiles(outcome),
+        conclusion(run.conclusion),
+        tiles(outcome, run.usage),
         section("Requests", &table(&summary::requests(outcome))),
+        intervals(run.intervals),
         latency(outcome),
         in_time(run.timeline),
         ledgers(outcome),
+        utilisation(run.usage),
         request(run.packets),
         link(outcome),
         costs(outcome),
+        workload(run.heading),
         description_details(run.description),
     ];
     document(&escape(&outcome.drive), &sections.concat())
@@ -55,7 +80,33 @@ pub fn html(run: &Run) -> String {
 
 fn workload(heading: &[String]) -> String {
     let lines: String = heading.iter().map(|line| format!("{}\n", escape(line))).collect();
-    if lines.is_empty() { lines } else { format!("<pre>{lines}</pre>\n") }
+    if lines.is_empty() { lines } else { section("What was assumed", &format!("<pre>{lines}</pre>\n")) }
+}
+
+/// Returns the table of intervals with their explanation.
+fn intervals(intervals: Option<(&str, &Table)>) -> String {
+    let Some((explanation, rows)) = intervals else { return String::new() };
+    section("How well it is known", &format!("<p class=\"quiet\">{}</p>\n{}", escape(explanation), table(rows)))
+}
+
+/// Returns the utilisation of each resource as a table with bars.
+fn utilisation(usage: &[ResourceUse]) -> String {
+    let row = |used: &ResourceUse| {
+        let percent = 100.0 * used.share;
+        format!(
+            "<tr><td>{}</td><td class=\"number\">{percent:.0} %</td><td class=\"meter\"><i style=\"width:{percent:.1}%\"></i></td></tr>\n",
+            escape(&used.resource)
+        )
+    };
+    let rows: String = usage.iter().filter(|used| used.share >= USED_MIN).map(row).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    let told = "<p class=\"quiet\">Share of the simulated time for which each part was busy, if at least 1 %.</p>\n";
+    section(
+        "What is busy",
+        &format!("{told}<div class=\"wide\"><table class=\"meters\">\n<tbody>\n{rows}</tbody>\n</table></div>\n"),
+    )
 }
 
 /// Rate and latency of requests that follow each other, over the run's time.
@@ -100,16 +151,24 @@ fn header(outcome: &Outcome) -> String {
 }
 
 /// The few numbers that a reader looks for first.
-fn tiles(outcome: &Outcome) -> String {
-    let busiest = outcome.upstream.busy_share(outcome.elapsed).max(outcome.downstream.busy_share(outcome.elapsed));
-    let tiles = [
-        (units::count(outcome.iops()), "requests per second"),
-        (units::quantity(outcome.bytes_per_s(), "B/s"), "user data"),
-        (units::percent(busiest), "busier direction of the link"),
-        (format!("{:.2}", outcome.cores_per_gb_per_s()), "cores per GB/s"),
-        (units::quantity(outcome.joules_per_io(), "J"), "per request"),
+fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
+    let mut tiles = vec![
+        (units::count(outcome.iops()), String::from("requests a second")),
+        (units::quantity(outcome.bytes_per_s(), "B/s"), String::from("user data")),
     ];
-    let tiles = tiles.map(|(value, name)| format!("<div class=\"tile\"><b>{value}</b><span>{name}</span></div>\n"));
+    let all: Vec<(String, &DirectionOutcome)> = directions(outcome).collect();
+    for (name, figures) in all.iter().take(TILED_MAX) {
+        let of = if all.len() > 1 { format!(" ({name})") } else { String::new() };
+        tiles.push((units::span(figures.total.mean()), format!("mean latency{of}")));
+        let p99 = figures.total.known_percentile(99.0);
+        tiles.extend(p99.map(|span| (units::span(span), format!("99 % are faster{of}"))));
+    }
+    tiles
+        .extend(usage.first().map(|used| (format!("{:.0} %", 100.0 * used.share), format!("busy: {}", used.resource))));
+    let tile = |(value, name): (String, String)| {
+        format!("<div class=\"tile\"><b>{value}</b><span>{}</span></div>\n", escape(&name))
+    };
+    let tiles: Vec<String> = tiles.into_iter().map(tile).collect();
     format!("<div class=\"tiles\">\n{}</div>\n", tiles.concat())
 }
 
@@ -144,10 +203,15 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
             name: escape(stage),
             share: mean_ns / total_ns,
             figure: format!("{mean_ns:.1} ns"),
-            colour: colour::of_stage(stage),
+            colour: colour::of_stage(stage, stack),
         })
         .collect();
-    format!("<h3>{}: {} on average</h3>\n{}", escape(name), units::span(figures.total.mean()), stacked_bar(&segments))
+    format!(
+        "<h3>{}: {} on average</h3>\n{}",
+        escape(name),
+        units::span(figures.total.mean()),
+        stacked_bar(&format!("Stages of {}", escape(name)), &segments)
+    )
 }
 
 /// Both directions as bars over the run's time, what is left being idle, and as numbers.
@@ -171,7 +235,11 @@ fn link(outcome: &Outcome) -> String {
                 colour: colour::of_part(SystemPart::Link, place),
             })
             .collect();
-        format!("<h3>{name}: busy {} of the time</h3>\n{}", units::percent(busy), stacked_bar(&segments))
+        format!(
+            "<h3>{name}: busy {} of the time</h3>\n{}",
+            units::percent(busy),
+            stacked_bar(&format!("Link, {name}"), &segments)
+        )
     });
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
 }

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, RunFigures, StageMean};
+use super::{
+    AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
+};
 use crate::ledger::MeasuredState;
 use crate::results::Finding;
 
@@ -51,6 +53,9 @@ pub struct RunResult {
     /// Findings: the resource that limits the drive. Of `run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
+    /// Utilisation of each resource, the busiest first. Of `run` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Vec<ResourceUse>>,
     /// Confidence in mean and p99, if a precision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,

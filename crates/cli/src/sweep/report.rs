@@ -1,0 +1,61 @@
+//! A sweep for people: what was found, the table, and what was assumed.
+
+use phaselink_core::sweep::Sweep;
+use phaselink_core::sweep::findings::findings;
+use phaselink_core::sweep::text::{self, RanPoint};
+
+use crate::describe;
+use crate::output::{self, Style, styled};
+
+/// Lines of what was assumed, where not all of it is asked for.
+const ASSUMED_MAX: usize = 4;
+
+/// Returns the whole text; with `is_explained`, all that was assumed.
+pub(super) fn text(sweep: &Sweep, rows: &[RanPoint], is_explained: bool) -> String {
+    let plan = sweep.plan();
+    let found = findings(plan, rows);
+    let mut told = String::new();
+    for sentence in &found.conclusion {
+        told.push_str(&styled(&describe::wrapped(sentence, ""), Style::Bold));
+    }
+    if !told.is_empty() {
+        told.push('\n');
+    }
+    told.push_str(&output::with_bold_head(&text::table(plan, rows)));
+    told.push('\n');
+    let heading = text::heading(plan, rows.len());
+    match is_explained {
+        true => told.push_str(&explained(sweep, rows, &heading)),
+        false => told.push_str(&assumed(&heading)),
+    }
+    told
+}
+
+/// Returns what was assumed in a few lines.
+fn assumed(heading: &str) -> String {
+    let lines: Vec<String> = heading
+        .lines()
+        .flat_map(|line| describe::wrapped(line, "  ").lines().map(String::from).collect::<Vec<_>>())
+        .collect();
+    let kept = lines.iter().take(ASSUMED_MAX).map(|line| format!("{line}\n"));
+    let more = if lines.len() > ASSUMED_MAX { "  … " } else { "  " };
+    kept.chain([format!("{more}All that was assumed: --explain.\n")]).collect()
+}
+
+/// Returns all that was assumed: plan and job, and the drive of the first point with its memory, link and host.
+fn explained(sweep: &Sweep, rows: &[RanPoint], heading: &str) -> String {
+    let mut resolver = sweep.resolver();
+    let first = rows.first().and_then(|row| resolver.resolve(row.point).ok());
+    let drive = first.map_or_else(String::new, |(drive, jobs)| {
+        let parts = [
+            ("drive", format!("{}, at the first point", drive.title())),
+            ("interface", describe::interface(drive, &jobs)),
+            ("memory", describe::memory(drive)),
+            ("write", describe::promise(drive)),
+            ("link", describe::link(drive)),
+            ("host", describe::host(drive)),
+        ];
+        parts.iter().map(|(name, told)| format!("{name:<9}  {told}\n")).collect()
+    });
+    describe::fitted(&format!("{heading}{drive}"), "           ")
+}
