@@ -11,6 +11,7 @@ use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
 use phaselink_serve::device::store::Store;
 use phaselink_serve::nvme::Identity;
+use phaselink_serve::nvme::identify::IdentifySelection;
 
 #[test]
 fn identify_tells_what_the_controller_and_its_namespace_are() {
@@ -18,7 +19,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     let (status, page) = bench.identify(1, 0);
     assert_eq!(status, Status::SUCCESS);
     assert_eq!((page[77], page[111], page[512], page[513]), (5, 1, 0x66, 0x44));
-    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 8 | 1 << 1);
+    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 8 | 1 << 3 | 1 << 1);
     assert!(page[24..64].starts_with(b"phaselink test "));
     let (status, page) = bench.identify(0, 1);
     assert_eq!((status, u64_at(&page, 0), page[130]), (Status::SUCCESS, BLOCKS, 9));
@@ -33,7 +34,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     for (cns, namespace, expected) in [
         (0, 0, Status::INVALID_NAMESPACE),
         (0, 2, Status::INVALID_NAMESPACE),
-        (0, u32::MAX, Status::INVALID_NAMESPACE),
+        (0, u32::MAX, Status::SUCCESS),
         (2, u32::MAX - 1, Status::INVALID_NAMESPACE),
         (3, 7, Status::INVALID_NAMESPACE),
         (0x55, 1, Status::INVALID_FIELD),
@@ -48,7 +49,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
 fn identify_tells_what_the_controller_can_do() {
     let (_, page) = Bench::enabled().identify(1, 0);
     let firmware_slots = 1 | 1 << 1;
-    let log_pages = 1 << 1 | 1 << 2;
+    let log_pages = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
     let cache_and_flush_of_all = 1 | 3 << 1;
     assert_eq!((page[260], page[261], page[525]), (firmware_slots, log_pages, cache_and_flush_of_all));
     let optional_commands = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
@@ -62,7 +63,7 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
         let uuid = identity_uuid(front);
         // RFC 9562, sections 4.1 and 5.8.
         assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "{uuid:x?}");
-        let controller = identity.structure((1, 0, 0), &[]).unwrap();
+        let controller = identity.structure(selection(1, 0), &[]).unwrap();
         let name = String::from_utf8(controller[768..1024].to_vec()).unwrap();
         let written = name.trim_end_matches('\0').strip_prefix("nqn.2014-08.org.nvmexpress:uuid:").unwrap();
         let lengths: Vec<usize> = written.split('-').map(str::len).collect();
@@ -73,8 +74,12 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
     }
 }
 
+fn selection(cns: u8, namespace: u32) -> IdentifySelection {
+    IdentifySelection { cns, namespace, ..IdentifySelection::default() }
+}
+
 fn identity_uuid(front: usize) -> Vec<u8> {
-    Identity::new("test", LIMITS, front).structure((3, 0, 1), &[]).unwrap()[4..20].to_vec()
+    Identity::new("test", LIMITS, front).structure(selection(3, 1), &[]).unwrap()[4..20].to_vec()
 }
 
 #[test]
@@ -392,7 +397,7 @@ fn a_timestamp_goes_on_from_what_the_host_has_set_and_begins_anew_with_the_contr
 }
 
 #[test]
-fn a_format_leaves_zeros_and_knows_one_format() {
+fn a_format_leaves_zeros_and_knows_blocks_of_512_and_4096_bytes() {
     let mut bench = Bench::new();
     bench.store.write(4096, &[7; 512]).unwrap();
     let format = |first, namespace| {
@@ -401,7 +406,7 @@ fn a_format_leaves_zeros_and_knows_one_format() {
     };
     for (first, namespace, expected) in [
         (0, 2, Status::INVALID_NAMESPACE),
-        (1, 1, Status::INVALID_FORMAT),
+        (2, 1, Status::INVALID_FORMAT),
         (1 << 12, 1, Status::INVALID_FORMAT),
         (1 << 5, 1, Status::INVALID_FORMAT),
         (2 << 9, 1, Status::INVALID_FIELD),

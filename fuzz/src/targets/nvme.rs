@@ -330,6 +330,14 @@ fn administrators() -> Vec<Vec<u8>> {
     identify.push(command(admin::DOORBELL_BUFFER_CONFIG, 0, DATA, [0, 0]).to_vec());
     identify
         .push([command(admin::ASYNC_EVENT_REQUEST, 0, 0, [0, 0]), command(admin::ABORT, 0, 0, [7 << 16, 0])].concat());
+    identify.extend([0x10, 0x11, 0x12, 0x13].map(|cns| command(admin::IDENTIFY, 1, DATA, [cns, 0]).to_vec()));
+    identify.extend(
+        [4, 7 | 1 << 8, 13 | 1 << 8, 0x81]
+            .map(|page| command(admin::GET_LOG_PAGE, 0, DATA, [page | 127 << 16, 0]).to_vec()),
+    );
+    let manage = |namespace, selected| command(admin::NAMESPACE_MANAGEMENT, namespace, DATA, [selected, 0]);
+    identify.push([manage(1, 1), manage(0, 0), command(admin::NAMESPACE_ATTACHMENT, 1, DATA, [0, 0])].concat());
+    identify.push([command(admin::SANITIZE, 0, 0, [2, 0]), command(admin::FORMAT_NVM, 1, 0, [1, 0])].concat());
     identify.push([command(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0]), command(4, 0, 0, [1, 0])].concat());
     identify
 }

@@ -6,17 +6,18 @@ use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
-use super::command::{CommandRow, copy_in, copy_out};
-use super::controller::{Controller, PendingFormat};
+use super::command::{CommandRow, copy_in, copy_out, effect};
+use super::controller::{Controller, PendingWork};
+use super::event_log::LogReporter;
 use super::events::AsyncEvent;
 use super::features::Features;
 use super::host::AdminHost;
-use super::identify::IDENTIFY_BYTES;
+use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR};
 use super::limits::interrupt_vectors;
-use super::log_pages::{LogSources, log_page};
+use super::log_pages::{self, LogSources, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict;
-use crate::device::store::Store;
+use crate::device::tally::locked;
 
 /// Binary logarithms of the submission and the completion queue entry sizes that CC has to hold when a queue is created.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
@@ -34,12 +35,11 @@ pub enum AdminOutcome {
     Pending,
 }
 
-/// Admin commands, a row for each: opcode, true if the command changes logical blocks, bit of OACS that announces the command,
-/// and its handler.
+/// Admin commands, a row for each: opcode, effects, bit of OACS that announces the command, and its handler.
 macro_rules! admin_commands {
-    ($($opcode:ident, $changes:literal, $bit:expr => |$controller:ident, $command:ident, $host:ident| $handler:expr;)*) => {
+    ($($opcode:ident, $effects:expr, $bit:expr => |$controller:ident, $command:ident, $host:ident| $handler:expr;)*) => {
         /// Admin commands that the controller executes.
-        pub const ADMIN_COMMANDS: &[CommandRow] = &[$(CommandRow::new(admin::$opcode, $changes, $bit)),*];
+        pub const ADMIN_COMMANDS: &[CommandRow] = &[$(CommandRow::new(admin::$opcode, $effects, $bit)),*];
 
         /// Calls the handler of an admin command.
         fn dispatch(
@@ -59,19 +59,22 @@ macro_rules! admin_commands {
 }
 
 admin_commands! {
-    DELETE_SUBMISSION_QUEUE, false, None => |controller, command, _host| controller.delete_submission_queue(command);
-    CREATE_SUBMISSION_QUEUE, false, None => |controller, command, host| controller.create_submission_queue(command, host);
-    GET_LOG_PAGE, false, None => |controller, command, host| controller.get_log_page(command, host);
-    DELETE_COMPLETION_QUEUE, false, None => |controller, command, host| controller.delete_completion_queue(command, host);
-    CREATE_COMPLETION_QUEUE, false, None => |controller, command, host| controller.create_completion_queue(command, host);
-    IDENTIFY, false, None => |controller, command, host| controller.identify(command, host);
-    ABORT, false, None => |controller, command, host| controller.abort(command, host);
-    SET_FEATURES, false, None => |controller, command, host| controller.set_features(command, host);
-    GET_FEATURES, false, None => |controller, command, host| controller.get_features(command, host);
-    ASYNC_EVENT_REQUEST, false, None => |controller, command, _host| controller.request_event(command);
-    KEEP_ALIVE, false, None => |controller, _command, _host| controller.keep_alive();
-    DOORBELL_BUFFER_CONFIG, false, Some(8) => |controller, command, host| controller.share_doorbells(command, host);
-    FORMAT_NVM, true, Some(1) => |controller, command, _host| controller.begin_format(command);
+    DELETE_SUBMISSION_QUEUE, effect::NONE, None => |controller, command, _host| controller.delete_submission_queue(command);
+    CREATE_SUBMISSION_QUEUE, effect::NONE, None => |controller, command, host| controller.create_submission_queue(command, host);
+    GET_LOG_PAGE, effect::NONE, None => |controller, command, host| controller.get_log_page(command, host);
+    DELETE_COMPLETION_QUEUE, effect::NONE, None => |controller, command, host| controller.delete_completion_queue(command, host);
+    CREATE_COMPLETION_QUEUE, effect::NONE, None => |controller, command, host| controller.create_completion_queue(command, host);
+    IDENTIFY, effect::NONE, None => |controller, command, host| controller.identify(command, host);
+    ABORT, effect::NONE, None => |controller, command, host| controller.abort(command, host);
+    SET_FEATURES, effect::NONE, None => |controller, command, host| controller.set_features(command, host);
+    GET_FEATURES, effect::NONE, None => |controller, command, host| controller.get_features(command, host);
+    ASYNC_EVENT_REQUEST, effect::NONE, None => |controller, command, _host| controller.request_event(command);
+    KEEP_ALIVE, effect::NONE, None => |controller, _command, _host| controller.keep_alive();
+    DOORBELL_BUFFER_CONFIG, effect::NONE, Some(8) => |controller, command, host| controller.share_doorbells(command, host);
+    FORMAT_NVM, effect::BLOCKS | effect::NAMESPACE, Some(1) => |controller, command, _host| controller.begin_format(command);
+    NAMESPACE_MANAGEMENT, effect::BLOCKS | effect::INVENTORY, Some(3) => |controller, command, host| controller.manage_namespaces(command, host);
+    NAMESPACE_ATTACHMENT, effect::INVENTORY, Some(3) => |controller, command, host| controller.attach_namespace(command, host);
+    SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
 }
 
 /// Outcome of a command that has no result in dword 0.
@@ -91,7 +94,8 @@ impl Controller {
     /// Identify (section 5.17).
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
-        let selected = (first as u8, (second >> 24) as u8, command.namespace_id);
+        let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
+        let selected = IdentifySelection { cns, command_set, namespace: command.namespace_id, first_controller };
         let page = self.identity.structure(selected, ADMIN_COMMANDS)?;
         copy_out(command, host, &page[..])?;
         Ok(DONE)
@@ -102,8 +106,8 @@ impl Controller {
         let [first, second, low, high, ..] = command.dwords;
         let log = first as u8;
         self.collect_journals();
-        let Controller { journal, features, .. } = &*self;
-        let page = log_page(log, &LogSources { journal, features, admin_commands: ADMIN_COMMANDS })?;
+        let specific = first >> 8 & 0x7f;
+        let page = self.log_page(log, specific, host.now_ms())?;
         let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
         let offset = u64::from(low) | u64::from(high) << 32;
         if !offset.is_multiple_of(4) || offset > page.len() as u64 || words * 4 > LOG_BYTES_MAX {
@@ -115,8 +119,59 @@ impl Controller {
         // Retain Asynchronous Event (RAE) keeps the event masked.
         if first >> 15 & 1 == 0 {
             self.events.on_log_page_read(log);
+            if log == log_pages::CHANGED_NAMESPACES {
+                self.changed_namespaces.clear();
+            }
         }
         Ok(DONE)
+    }
+
+    /// Returns the whole of a log page. `specific` is the field of this name (LSP), which makes telemetry data, or establishes and
+    /// releases the reporting context of the persistent event log.
+    fn log_page(&mut self, log: u8, specific: u32, now_ms: u64) -> Result<Vec<u8>, Status> {
+        match (log, specific & 3) {
+            (log_pages::TELEMETRY, 1 | 3) => {
+                let data = log_pages::telemetry_text(&self.journal, &self.features);
+                self.telemetry = (data, self.telemetry.1.wrapping_add(1));
+            }
+            (log_pages::PERSISTENT_EVENTS, 0) if self.event_context.is_none() => {
+                return Err(Status::COMMAND_SEQUENCE_ERROR);
+            }
+            (log_pages::PERSISTENT_EVENTS, 1) if self.event_context.is_some() => {
+                return Err(Status::COMMAND_SEQUENCE_ERROR);
+            }
+            (log_pages::PERSISTENT_EVENTS, 1) => self.event_context = Some(self.report_events(now_ms)?),
+            (log_pages::PERSISTENT_EVENTS, 2) => {
+                self.event_context = None;
+                return Ok(Vec::new());
+            }
+            (log_pages::PERSISTENT_EVENTS, 3) => return Err(Status::INVALID_FIELD),
+            _ => {}
+        }
+        self.page(log)
+    }
+
+    /// Returns the persistent event log as it is now.
+    fn report_events(&self, now_ms: u64) -> Result<Vec<u8>, Status> {
+        let health = self.page(log_pages::HEALTH)?;
+        let selected = IdentifySelection { cns: 1, ..IdentifySelection::default() };
+        let controller = self.identity.structure(selected, ADMIN_COMMANDS)?;
+        let timestamp = self.features.timestamp(now_ms);
+        let reporter = LogReporter { timestamp, vendor: VENDOR, controller: &controller[..] };
+        Ok(locked(&self.identity.subsystem.events).report(&reporter, &health))
+    }
+
+    fn page(&self, log: u8) -> Result<Vec<u8>, Status> {
+        let sources = LogSources {
+            journal: &self.journal,
+            features: &self.features,
+            admin_commands: ADMIN_COMMANDS,
+            changed_namespaces: &self.changed_namespaces,
+            sanitize: self.identity.subsystem.sanitize(),
+            telemetry: (&self.telemetry.0, self.telemetry.1),
+            persistent_events: self.event_context.as_deref().unwrap_or_default(),
+        };
+        log_page(log, &sources)
     }
 
     /// Get Features (section 5.15).
@@ -264,37 +319,27 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Format NVM (section 5.14): there is one format, without metadata and protection information, and no cryptographic erase
-    /// (FNA). [`Controller::update`] formats the drive, since it has the store.
+    /// Format NVM (section 5.14): to blocks of another size, without metadata and protection information, and without cryptographic
+    /// erase (FNA). [`Controller::update`] formats the drive, since it has the store.
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let first = command.dwords[0];
         let (format, protection, erase) = (first & 0xf | first >> 8 & 0x30, first >> 5 & 7, first >> 9 & 7);
-        let (limits, namespace) = (&self.identity.limits, command.namespace_id);
-        let (start, count) = match namespace {
-            ALL_NAMESPACES => (0, limits.namespaces),
-            _ if limits.has_namespace(namespace) => (limits.start(namespace), 1),
-            _ => return Err(Status::INVALID_NAMESPACE),
-        };
-        let range = (start, u64::from(count) * limits.capacity_bytes());
+        let (SubmissionEntry { command_id, namespace_id: namespace, .. }, format) = (*command, format as usize);
+        if namespace != ALL_NAMESPACES {
+            self.identity.subsystem.namespace(namespace)?;
+        }
+        self.check_no_sanitize()?;
         if erase > 1 {
             return Err(Status::INVALID_FIELD);
         }
-        if format != 0 || protection != 0 {
+        if format >= self.identity.subsystem.formats().len() || protection != 0 {
             return Err(Status::INVALID_FORMAT);
         }
-        if self.pending_format.is_some() {
+        if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        self.pending_format = Some(PendingFormat { command_id: command.command_id, range });
+        self.pending.push_back(PendingWork::Format { command_id, namespace, format });
         Ok(AdminOutcome::Pending)
-    }
-
-    /// Executes a pending Format NVM command: the namespace, or all of them, reads as zeros afterwards, durably.
-    pub(super) fn execute_pending_format(&mut self, host: &mut impl AdminHost, store: &Store) {
-        let Some(PendingFormat { command_id, range: (start, bytes) }) = self.pending_format.take() else { return };
-        let formatted = store.zero(start, bytes, false).and_then(|()| store.flush());
-        let status = formatted.map_or(Status::WRITE_FAULT, |()| Status::SUCCESS);
-        self.complete_admin(command_id, status, 0, host);
     }
 
     /// Doorbell Buffer Config (section 5.8): a page with shadow doorbells, which the host writes, and a page with event

@@ -11,6 +11,7 @@ use phaselink_ring::chunk::AHEAD_BYTES;
 use super::host::Host;
 use super::journal::Journal;
 use super::queues::EntryBytes;
+use super::subsystem::{ActiveNamespace, NamespaceView};
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Store, StoreAccess};
 
@@ -19,30 +20,42 @@ use crate::device::store::{Store, StoreAccess};
 pub struct CommandRow {
     /// Opcode of the command.
     pub opcode: u8,
-    /// True if the command changes logical blocks (LBCC).
-    pub changes_blocks: bool,
+    /// Effects of the command beside its support, as the log page of effects has them (figure 212): see [`effect`].
+    pub effects: u8,
     /// Bit of OACS or ONCS that announces the command, or none if every controller has it.
     pub optional_bit: Option<u16>,
 }
 
 impl CommandRow {
     /// Returns the row of a command; see the fields.
-    pub const fn new(opcode: u8, changes_blocks: bool, optional_bit: Option<u16>) -> CommandRow {
-        CommandRow { opcode, changes_blocks, optional_bit }
+    pub const fn new(opcode: u8, effects: u8, optional_bit: Option<u16>) -> CommandRow {
+        CommandRow { opcode, effects, optional_bit }
     }
+}
+
+/// Effects of commands.
+pub mod effect {
+    /// The command changes nothing that others see.
+    pub const NONE: u8 = 0;
+    /// The command changes logical blocks (LBCC).
+    pub const BLOCKS: u8 = 1 << 1;
+    /// The command changes capabilities of a namespace (NCC).
+    pub const NAMESPACE: u8 = 1 << 2;
+    /// The command changes the number of namespaces, or their attachment (NIC).
+    pub const INVENTORY: u8 = 1 << 3;
 }
 
 /// I/O commands that the controller executes.
 pub const IO_COMMANDS: &[CommandRow] = &[
-    CommandRow::new(opcode::FLUSH, false, None),
-    CommandRow::new(opcode::WRITE, true, None),
-    CommandRow::new(opcode::READ, false, None),
-    CommandRow::new(opcode::WRITE_UNCORRECTABLE, true, Some(1)),
-    CommandRow::new(opcode::COMPARE, false, Some(0)),
-    CommandRow::new(opcode::WRITE_ZEROES, true, Some(3)),
-    CommandRow::new(opcode::DATASET_MANAGEMENT, true, Some(2)),
-    CommandRow::new(opcode::VERIFY, false, Some(7)),
-    CommandRow::new(opcode::COPY, true, Some(8)),
+    CommandRow::new(opcode::FLUSH, effect::NONE, None),
+    CommandRow::new(opcode::WRITE, effect::BLOCKS, None),
+    CommandRow::new(opcode::READ, effect::NONE, None),
+    CommandRow::new(opcode::WRITE_UNCORRECTABLE, effect::BLOCKS, Some(1)),
+    CommandRow::new(opcode::COMPARE, effect::NONE, Some(0)),
+    CommandRow::new(opcode::WRITE_ZEROES, effect::BLOCKS, Some(3)),
+    CommandRow::new(opcode::DATASET_MANAGEMENT, effect::BLOCKS, Some(2)),
+    CommandRow::new(opcode::VERIFY, effect::NONE, Some(7)),
+    CommandRow::new(opcode::COPY, effect::BLOCKS, Some(8)),
 ];
 
 /// I/O command that has been copied and checked, with its page lists and ranges; host memory is not read again for them.
@@ -58,25 +71,57 @@ pub struct Command {
     pub ranges: Vec<(u64, u64)>,
     /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
     pub lists: Option<Vec<u8>>,
+    /// Entry for a model that knows the drive as its description divides it, if the command's namespace is another one.
+    pub modelled: Option<Box<EntryBytes>>,
 }
 
 impl Command {
     /// Checks a submission queue entry and reads its lists. `queue` and `generation` name the submission queue that it was
     /// fetched from.
     #[inline]
-    pub fn check(bytes: &EntryBytes, queue: u16, generation: u32, limits: &Limits, host: &mut impl Host) -> Command {
-        let mut command = Command {
-            queue,
-            generation,
-            bytes: *bytes,
-            checked: rules::Command::check(&SubmissionEntry::decode(bytes), limits),
-            ranges: Vec::new(),
-            lists: None,
-        };
+    pub fn check(
+        bytes: &EntryBytes,
+        queue: u16,
+        generation: u32,
+        namespaces: &NamespaceView,
+        host: &mut impl Host,
+    ) -> Command {
+        let mut entry = SubmissionEntry::decode(bytes);
+        let found = namespaces.find(entry.namespace_id);
+        if found.is_ok() {
+            // To the rules, the namespace is a drive of its own.
+            entry.namespace_id = command::NAMESPACE;
+        }
+        let limits = found.map_or(namespaces.without_namespaces(), |namespace| &namespace.limits);
+        let checked = rules::Command::check(&entry, limits).map_err(|status| match (status, found) {
+            (Status::INVALID_NAMESPACE, Err(other)) => other,
+            _ => status,
+        });
+        let (ranges, lists, modelled) = (Vec::new(), None, None);
+        let mut command = Command { queue, generation, bytes: *bytes, checked, ranges, lists, modelled };
         if let Err(status) = command.read_lists(limits, host) {
             command.checked = Err(status);
         }
+        if let Ok(namespace) = found {
+            command.place(namespace, namespaces.plain_limits());
+        }
         command
+    }
+
+    /// Moves places within a namespace to its place on the drive.
+    #[inline]
+    fn place(&mut self, namespace: &ActiveNamespace, plain: &Limits) {
+        if namespace.is_plain && namespace.start == 0 {
+            return;
+        }
+        let Ok(checked) = &mut self.checked else { return };
+        if !matches!(checked.action, Action::Flush | Action::Deallocate { .. }) {
+            checked.offset += namespace.start;
+        }
+        self.ranges.iter_mut().for_each(|(offset, _)| *offset += namespace.start);
+        if !namespace.is_plain {
+            self.modelled = Some(Box::new(modelled(&SubmissionEntry::decode(&self.bytes), checked, plain)));
+        }
     }
 
     #[inline]
@@ -159,14 +204,14 @@ impl Command {
     /// Prefetches the blocks of a Read from the store before its entry is checked in full: memory takes as long as the rest of a
     /// lone command. Whatever the entry says, no blocks outside its namespace are touched.
     #[inline]
-    pub(super) fn prefetch_blocks(bytes: &EntryBytes, limits: &Limits, store: &Store) {
+    pub(super) fn prefetch_blocks(bytes: &EntryBytes, namespaces: &NamespaceView, store: &Store) {
         let entry = SubmissionEntry::decode(bytes);
         if entry.opcode == opcode::READ
-            && limits.has_namespace(entry.namespace_id)
-            && let Ok(offset) = limits.place(entry.namespace_id, entry.slba(), entry.blocks())
+            && let Ok(ActiveNamespace { limits, start, .. }) = namespaces.find(entry.namespace_id)
+            && let Ok(offset) = limits.place(command::NAMESPACE, entry.slba(), entry.blocks())
         {
             let bytes = u64::from(entry.blocks()) << limits.block_shift;
-            store.prefetch(offset, bytes.min(AHEAD_BYTES as u64) as u32);
+            store.prefetch(start + offset, bytes.min(AHEAD_BYTES as u64) as u32);
         }
     }
 
@@ -237,6 +282,19 @@ impl Command {
         }
         Ok(())
     }
+}
+
+/// Returns the entry of a command for a model that knows the drive as its description divides it: with the blocks that hold the same
+/// bytes, as far as one namespace of the model has them.
+#[cold]
+fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -> EntryBytes {
+    if checked.bytes == 0 {
+        return SubmissionEntry { namespace_id: command::NAMESPACE, ..*entry }.encode();
+    }
+    let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
+    let blocks = u64::from(checked.bytes).div_ceil(1 << plain.block_shift) as u32;
+    let entry = SubmissionEntry { namespace_id: namespace as u32 + 1, ..*entry };
+    entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
 
 /// Copies blocks to the host: straight from the store if the host's memory is mapped here, and through `space` otherwise.
@@ -374,8 +432,11 @@ fn write_status(error: &io::Error) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use phaselink_core::drive::Drive;
 
+    use super::super::subsystem::Subsystem;
     use super::*;
     use crate::device::store::Geometry;
 
@@ -385,11 +446,12 @@ mod tests {
         let limits = Limits::of(&Drive::shipped("nvme").unwrap()).divided(2);
         let geometry = Geometry { capacity_bytes: 2 * limits.capacity_bytes(), block_bytes: 512 };
         let store = Store::in_memory(geometry).unwrap();
+        let namespaces = NamespaceView::new(&Arc::new(Subsystem::new(&limits)), 0);
         for namespace_id in [0, 1, 2, 3, u32::MAX] {
             for slba in [0, limits.blocks - 1, limits.blocks, u64::MAX - 1, u64::MAX] {
                 for blocks in [1, 2, 1 << 16] {
                     let entry = SubmissionEntry { opcode: opcode::READ, namespace_id, ..SubmissionEntry::default() };
-                    Command::prefetch_blocks(&entry.of_blocks(slba, blocks).encode(), &limits, &store);
+                    Command::prefetch_blocks(&entry.of_blocks(slba, blocks).encode(), &namespaces, &store);
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! [`admin`](super::admin) executes admin commands on this state, and [`lifecycle`](super::lifecycle) takes it from enabling to
 //! shutting down.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ use super::identify::Identity;
 use super::journal::Journal;
 use super::queue_set::{CommandProgress, QueueSet};
 use super::strict::StrictChecks;
+use super::subsystem::Namespace;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
@@ -32,18 +34,33 @@ pub struct Controller {
     pub(super) journal: Journal,
     /// True if the host has restarted the keep-alive timer since the last [`Controller::poll_keep_alive`].
     pub(super) is_kept_alive: bool,
-    /// Format NVM command that [`Controller::update`] has yet to execute.
-    pub(super) pending_format: Option<PendingFormat>,
+    /// Work that needs the store, which [`Controller::update`] has yet to do.
+    pub(super) pending: VecDeque<PendingWork>,
+    /// Namespaces that were attached to the controller when it last looked, and the number of changes by then.
+    known_namespaces: (u64, Vec<Option<Namespace>>),
+    /// Namespaces that have changed since the host has read their list.
+    pub(super) changed_namespaces: BTreeSet<u32>,
+    /// Telemetry data that the host has asked for, and number of times that it has.
+    pub(super) telemetry: (Vec<u8>, u8),
+    /// Page of the reporting context of the persistent event log, if there is one.
+    pub(super) event_context: Option<Vec<u8>>,
     /// Generation of the latest submission queue.
     generation: u32,
 }
 
-/// Format NVM command that has been accepted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PendingFormat {
-    pub command_id: u16,
-    /// First byte on the drive, and length in bytes.
-    pub range: (u64, u64),
+/// Work of an admin command that has been accepted and needs the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PendingWork {
+    /// Give a namespace, or all of them, a format, and zeros.
+    Format { command_id: u16, namespace: u32, format: usize },
+    /// Create a namespace of so many blocks of a format.
+    Create { command_id: u16, blocks: u64, format: usize },
+    /// Delete a namespace, or all of them.
+    Delete { command_id: u16, namespace: u32 },
+    /// Attach a namespace to this controller, or detach it.
+    Attach { command_id: u16, namespace: u32, is_attached: bool },
+    /// Remove all data; the command has completed.
+    Sanitize { dword10: u32 },
 }
 
 impl Controller {
@@ -51,13 +68,17 @@ impl Controller {
     pub fn new(identity: Identity) -> Controller {
         Controller {
             features: Features::new(&identity.limits),
-            sets: vec![Box::new(QueueSet::new(identity.limits))],
+            sets: vec![Box::new(QueueSet::new(identity.namespaces()))],
+            known_namespaces: (0, attached_namespaces(&identity)),
+            changed_namespaces: BTreeSet::new(),
+            telemetry: (Vec::new(), 0),
+            event_context: None,
             identity,
             is_enabled: false,
             events: AsyncEvents::default(),
             journal: Journal::default(),
             is_kept_alive: false,
-            pending_format: None,
+            pending: VecDeque::new(),
             generation: 0,
         }
     }
@@ -65,7 +86,7 @@ impl Controller {
     /// Divides the queues into `count` sets: completion queues go to the sets in turn, submission queues to the set of their
     /// completion queue.
     pub fn with_queue_sets(mut self, count: usize) -> Controller {
-        self.sets.resize_with(count, || Box::new(QueueSet::new(self.identity.limits)));
+        self.sets.resize_with(count, || Box::new(QueueSet::new(self.identity.namespaces())));
         self
     }
 
@@ -118,7 +139,7 @@ impl Controller {
 
     /// Returns an empty set, which stands in for one that is lent.
     pub fn empty_queue_set(&self) -> Box<QueueSet> {
-        Box::new(QueueSet::new(self.identity.limits))
+        Box::new(QueueSet::new(self.identity.namespaces()))
     }
 
     /// Returns true if a submission queue is in a set that is not lent.
@@ -154,6 +175,27 @@ impl Controller {
     pub(super) fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         self.generation
+    }
+
+    /// Sees which namespaces have changed for this controller, and reports that.
+    #[inline]
+    pub(super) fn follow_namespaces(&mut self) {
+        if self.identity.subsystem.version() != self.known_namespaces.0 {
+            self.compare_namespaces();
+        }
+    }
+
+    #[cold]
+    fn compare_namespaces(&mut self) {
+        let version = self.identity.subsystem.version();
+        let (now, known) = (attached_namespaces(&self.identity), &self.known_namespaces.1);
+        let changed = (1..).zip(now.iter().zip(known)).filter(|(_, (now, known))| now != known).map(|(id, _)| id);
+        let before = self.changed_namespaces.len();
+        self.changed_namespaces.extend(changed);
+        if self.changed_namespaces.len() > before && self.features.reports_namespaces() {
+            self.events.raise(AsyncEvent::NamespaceChange);
+        }
+        self.known_namespaces = (version, now);
     }
 
     /// Copies to every set the features that its commands depend on.
@@ -246,4 +288,13 @@ impl Controller {
     pub(super) fn drop_queues(&mut self) {
         self.sets.iter_mut().for_each(|set| set.clear());
     }
+}
+
+/// Returns the namespaces that are attached to a controller, by their identifiers.
+fn attached_namespaces(identity: &Identity) -> Vec<Option<Namespace>> {
+    let mut namespaces = identity.subsystem.namespaces();
+    for namespace in &mut namespaces {
+        *namespace = namespace.filter(|it| it.is_attached(identity.number)).map(|it| it.without_attachments());
+    }
+    namespaces
 }

@@ -16,6 +16,10 @@ pub enum AsyncEvent {
     InvalidDoorbellValue,
     /// The temperature passed a threshold.
     Temperature,
+    /// Namespaces, or their attachment to the controller, have changed.
+    NamespaceChange,
+    /// A sanitize operation has ended.
+    SanitizeEnd,
 }
 
 impl AsyncEvent {
@@ -25,6 +29,8 @@ impl AsyncEvent {
             AsyncEvent::InvalidDoorbell => (0, 0, log_pages::ERRORS),
             AsyncEvent::InvalidDoorbellValue => (0, 1, log_pages::ERRORS),
             AsyncEvent::Temperature => (1, 1, log_pages::HEALTH),
+            AsyncEvent::NamespaceChange => (2, 0, log_pages::CHANGED_NAMESPACES),
+            AsyncEvent::SanitizeEnd => (6, 1, log_pages::SANITIZE_STATUS),
         }
     }
 
@@ -76,6 +82,8 @@ impl AsyncEvents {
         match log {
             log_pages::ERRORS => self.masked_types &= !1,
             log_pages::HEALTH => self.masked_types &= !2,
+            log_pages::CHANGED_NAMESPACES => self.masked_types &= !(1 << 2),
+            log_pages::SANITIZE_STATUS => self.masked_types &= !(1 << 6),
             _ => {}
         }
     }

@@ -294,6 +294,16 @@ impl Features {
         TEMPERATURE_KELVIN >= self.over_temperature_kelvin || TEMPERATURE_KELVIN <= self.under_temperature_kelvin
     }
 
+    /// Returns true if the host asked for an event when namespaces change (figure 326).
+    pub fn reports_namespaces(&self) -> bool {
+        self.event_configuration >> 8 & 1 == 1
+    }
+
+    /// Returns the time as the feature Timestamp has it.
+    pub(super) fn timestamp(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
+        self.timestamp.structure(now_ms)
+    }
+
     /// Returns true if the host asked for an event when the temperature passes a threshold (figure 326).
     pub fn reports_temperature(&self) -> bool {
         self.event_configuration >> 1 & 1 == 1

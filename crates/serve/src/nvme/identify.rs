@@ -1,11 +1,15 @@
 //! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
+use std::sync::Arc;
+
 use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::rules::command::COPY_SOURCES_MAX;
+use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{CommandRow, IO_COMMANDS};
+use super::event_log;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
+use super::subsystem::{Namespace, NamespaceView, Subsystem};
 
 /// Length in bytes of every Identify data structure.
 pub const IDENTIFY_BYTES: usize = 4096;
@@ -22,8 +26,28 @@ mod cns {
     pub(super) const NVM_CONTROLLER: u8 = 0x06;
     pub(super) const NVM_ACTIVE_NAMESPACES: u8 = 0x07;
     pub(super) const NAMESPACE_STATUS: u8 = 0x08;
+    pub(super) const ALLOCATED_NAMESPACES: u8 = 0x10;
+    pub(super) const ALLOCATED_NAMESPACE: u8 = 0x11;
+    pub(super) const CONTROLLERS_OF_NAMESPACE: u8 = 0x12;
+    pub(super) const CONTROLLERS: u8 = 0x13;
     pub(super) const COMMAND_SETS: u8 = 0x1c;
 }
+
+/// Fields of an Identify command that select a data structure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdentifySelection {
+    /// Controller or Namespace Structure (CNS).
+    pub cns: u8,
+    /// Command Set Identifier (CSI).
+    pub command_set: u8,
+    /// Namespace identifier (NSID).
+    pub namespace: u32,
+    /// First controller of a list (CNTID).
+    pub first_controller: u16,
+}
+
+/// Identifier of the controller (CNTLID): to hosts, it is the only one of its NVM subsystem.
+pub(super) const CONTROLLER_ID: u16 = 0;
 
 /// Bit of ONCS that announces the feature Timestamp.
 const ONCS_TIMESTAMP: u16 = 1 << 6;
@@ -33,12 +57,16 @@ const WARNING_KELVIN: u16 = 343;
 const CRITICAL_KELVIN: u16 = 358;
 
 /// Model, serial number and limits that a controller reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Identity {
     model: String,
     serial: String,
     /// Limits of commands, queues and namespaces.
     pub limits: Limits,
+    /// Namespaces and what else all controllers of the drive share.
+    pub subsystem: Arc<Subsystem>,
+    /// Number of the controller among those of the drive.
+    pub(super) number: u32,
     /// Bytes of a write that a power cut leaves either all old or all new, if it crosses no multiple of them.
     atomic_bytes: u32,
 }
@@ -48,7 +76,19 @@ impl Identity {
     pub fn new(name: &str, limits: Limits, front: usize) -> Identity {
         let capacity_bytes = limits.blocks << limits.block_shift;
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
-        Identity { model: format!("phaselink {name}"), serial: format!("{hash:08x}-{front}"), limits, atomic_bytes: 0 }
+        let (model, serial) = (format!("phaselink {name}"), format!("{hash:08x}-{front}"));
+        let subsystem = Arc::new(Subsystem::new(&limits));
+        Identity { model, serial, limits, subsystem, number: front as u32, atomic_bytes: 0 }
+    }
+
+    /// Lets the controller share the namespaces of others of the same drive.
+    pub fn sharing(self, subsystem: &Arc<Subsystem>) -> Identity {
+        Identity { subsystem: Arc::clone(subsystem), ..self }
+    }
+
+    /// Returns the namespaces as the controller sees them.
+    pub(super) fn namespaces(&self) -> NamespaceView {
+        NamespaceView::new(&self.subsystem, self.number)
     }
 
     /// Lets the controller report an atomic write unit of so many bytes.
@@ -56,32 +96,43 @@ impl Identity {
         Identity { atomic_bytes, ..self }
     }
 
-    /// Returns the atomic write unit in blocks, as fields count it from 0.
-    fn atomic_field(&self) -> u16 {
-        (self.atomic_bytes >> self.limits.block_shift).saturating_sub(1) as u16
+    /// Returns the atomic write unit in blocks of a size, as fields count it from 0.
+    fn atomic_field(&self, block_shift: u32) -> u16 {
+        (self.atomic_bytes >> block_shift).saturating_sub(1) as u16
     }
 
-    /// Returns the data structure that the fields CNS, CSI and NSID select. `admin_commands` are the supported admin commands.
+    /// Returns the data structure that the command selects. `admin_commands` are the supported admin commands.
     ///
     /// # Errors
     /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not exist.
     pub fn structure(
         &self,
-        (cns, command_set, namespace): (u8, u8, u32),
+        selected: IdentifySelection,
         admin_commands: &[CommandRow],
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
+        let IdentifySelection { cns, command_set, namespace, first_controller } = selected;
         let mut page = Box::new([0; IDENTIFY_BYTES]);
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
             cns::COMMAND_SETS => page[0] = 1,
-            cns::NAMESPACE => self.namespace(self.existing(namespace)?, &mut page),
-            cns::NAMESPACE_IDS => self.namespace_ids(self.existing(namespace)?, &mut page),
+            // The capabilities that all namespaces have in common.
+            cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.limits.block_shift, &mut page),
+            cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
+            cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
+            cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
             cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, &mut page),
-            cns::ACTIVE_NAMESPACES => self.active_namespaces(namespace, &mut page)?,
             cns::NVM_ACTIVE_NAMESPACES | cns::NVM_CONTROLLER | cns::NVM_NAMESPACE if command_set != 0 => {
                 return Err(Status::INVALID_FIELD);
             }
-            cns::NVM_ACTIVE_NAMESPACES => self.active_namespaces(namespace, &mut page)?,
+            cns::ACTIVE_NAMESPACES | cns::NVM_ACTIVE_NAMESPACES => {
+                self.list_namespaces(namespace, |it| it.is_attached(self.number), &mut page)?;
+            }
+            cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
+            cns::CONTROLLERS_OF_NAMESPACE => {
+                let is_attached = self.allocated(namespace)?.is_some_and(|it| it.is_attached(self.number));
+                list_controllers(is_attached && first_controller == 0, &mut page);
+            }
+            cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
             // No further limits, and no protection information.
             cns::NVM_CONTROLLER => {}
             cns::NVM_NAMESPACE => {
@@ -101,6 +152,9 @@ impl Identity {
         text(&mut page[64..72], env!("CARGO_PKG_VERSION"));
         page[77] = self.limits.transfer_field().unwrap_or(0);
         put(page, 80, VERSION.to_le_bytes());
+        put(page, 78, CONTROLLER_ID.to_le_bytes());
+        // Namespace Attribute Notices (OAES).
+        put(page, 92, (1_u32 << 8).to_le_bytes());
         // An I/O controller (CNTRLTYPE).
         page[111] = 1;
         put(page, 256, optional_bits(admin_commands).to_le_bytes());
@@ -108,8 +162,13 @@ impl Identity {
         page[259] = EVENT_REQUESTS_MAX - 1;
         // One firmware slot, which is read-only (FRMW).
         page[260] = 1 | 1 << 1;
-        // Commands Supported and Effects, and log pages from an offset on (LPA).
-        page[261] = 1 << 1 | 1 << 2;
+        // Commands Supported and Effects, log pages from an offset on, Telemetry, and Persistent Event Log (LPA, PELS).
+        page[261] = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
+        put(page, 352, event_log::LOG_UNITS.to_le_bytes());
+        put(page, 280, u128::from(self.subsystem.capacity_bytes()).to_le_bytes());
+        put(page, 296, u128::from(self.subsystem.unallocated_bytes()).to_le_bytes());
+        // Sanitize: Block Erase; with No-Deallocate, it changes nothing further (SANICAP).
+        put(page, 328, (1_u32 << 1 | 1 << 30).to_le_bytes());
         page[262] = ERROR_LOG_ENTRIES as u8 - 1;
         put(page, 266, WARNING_KELVIN.to_le_bytes());
         put(page, 268, CRITICAL_KELVIN.to_le_bytes());
@@ -122,8 +181,9 @@ impl Identity {
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
         // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
-        put(page, 526, self.atomic_field().to_le_bytes());
-        put(page, 528, self.atomic_field().to_le_bytes());
+        let atomic = self.atomic_field(self.limits.block_shift);
+        put(page, 526, atomic.to_le_bytes());
+        put(page, 528, atomic.to_le_bytes());
         // Copy takes sources of format 0 (OCFS).
         page[534] = 1;
         // Scatter-gather lists, at any address and of any length; no bit buckets (SGLS).
@@ -132,40 +192,58 @@ impl Identity {
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
 
-    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97).
-    fn namespace(&self, _: ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
+    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97), with zeros if there is none.
+    fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
+        let Some(namespace) = namespace else { return };
         for at in [0, 8, 16] {
-            put(page, at, self.limits.blocks.to_le_bytes());
+            put(page, at, namespace.blocks().to_le_bytes());
+        }
+        put(page, 48, u128::from(namespace.bytes).to_le_bytes());
+        self.capabilities(namespace.block_shift, page);
+    }
+
+    /// Fills what Identify Namespace says of a namespace with blocks of a size.
+    fn capabilities(&self, block_shift: u32, page: &mut [u8; IDENTIFY_BYTES]) {
+        let formats = self.subsystem.formats();
+        page[25] = formats.len() as u8 - 1;
+        page[26] = formats.iter().position(|shift| *shift == block_shift).unwrap_or(0) as u8;
+        for (at, shift) in (128..).step_by(4).zip(&formats) {
+            page[at + 2] = *shift as u8;
         }
         // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
-        if self.atomic_field() > 0 {
+        let atomic = self.atomic_field(block_shift);
+        if atomic > 0 {
             // Atomic write units of the namespace, whose boundaries no atomic write crosses (NSABP; NAWUN, NAWUPF, NABSN, NABSPF).
             page[24] = 1 << 1;
             for at in [34, 36, 40, 44] {
-                put(page, at, self.atomic_field().to_le_bytes());
+                put(page, at, atomic.to_le_bytes());
             }
         }
         // Limits of Copy (MSSRL, MCL, MSRC).
-        put(page, 74, (self.limits.copy_source_blocks_max() as u16).to_le_bytes());
-        put(page, 76, self.limits.copy_blocks_max().to_le_bytes());
+        let limits = Limits { block_shift, ..self.limits };
+        put(page, 74, (limits.copy_source_blocks_max() as u16).to_le_bytes());
+        put(page, 76, limits.copy_blocks_max().to_le_bytes());
         page[80] = COPY_SOURCES_MAX as u8 - 1;
-        page[130] = self.limits.block_shift as u8;
     }
 
     /// Fills the list of namespace identification descriptors with a UUID (figure 277, type 3) and the command set.
-    fn namespace_ids(&self, ExistingNamespace(namespace): ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
+    fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
-        page[4..20].copy_from_slice(&self.uuid(namespace));
+        page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
         // The command set: NVM (type 4).
         page[20..22].copy_from_slice(&[4, 1]);
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8), made from the model, the serial number and the namespace so that it
-    /// never changes. The UUID of namespace 1 also names the controller.
-    fn uuid(&self, namespace: u32) -> [u8; 16] {
+    /// never changes, and never comes again. The UUID of the first namespace 1 also names the controller.
+    fn uuid(&self, namespace: u32, generation: u32) -> [u8; 16] {
         let mut uuid = [0; 16];
-        let further = if namespace == 1 { String::new() } else { format!(" {namespace}") };
+        let further = match (namespace, generation) {
+            (1, 0) => String::new(),
+            (_, 0) => format!(" {namespace}"),
+            _ => format!(" {namespace} {generation}"),
+        };
         for (place, part) in uuid.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let name = format!("{} {} {place}{further}", self.model, self.serial);
             *part = crc32fast::hash(name.as_bytes()).to_be_bytes();
@@ -176,35 +254,52 @@ impl Identity {
     }
 
     fn uuid_text(&self) -> String {
-        let hex: String = self.uuid(1).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = self.uuid(1, 0).iter().map(|byte| format!("{byte:02x}")).collect();
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    /// Checks that a namespace exists.
-    fn existing(&self, namespace: u32) -> Result<ExistingNamespace, Status> {
-        if self.limits.has_namespace(namespace) {
-            Ok(ExistingNamespace(namespace))
-        } else {
-            Err(Status::INVALID_NAMESPACE)
-        }
+    /// Returns a namespace if there is one with this identifier, whether or not it is attached.
+    fn allocated(&self, id: u32) -> Result<Option<Namespace>, Status> {
+        let found = self.subsystem.namespaces().get(id.wrapping_sub(1) as usize).copied();
+        found.ok_or(Status::INVALID_NAMESPACE)
     }
 
-    /// Fills the list of active namespaces whose identifier is greater than `above`. The two highest values are not allowed.
-    fn active_namespaces(&self, above: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+    /// Returns a namespace if there is one with this identifier that is attached to the controller.
+    fn active(&self, id: u32) -> Result<Option<Namespace>, Status> {
+        Ok(self.allocated(id)?.filter(|namespace| namespace.is_attached(self.number)))
+    }
+
+    /// Returns a namespace that is attached to the controller.
+    fn existing(&self, id: u32) -> Result<Namespace, Status> {
+        self.active(id)?.ok_or(Status::INVALID_FIELD)
+    }
+
+    /// Fills the list of some namespaces whose identifier is greater than `above`. The two highest values are not allowed.
+    fn list_namespaces(
+        &self,
+        above: u32,
+        is_listed: impl Fn(&Namespace) -> bool,
+        page: &mut [u8; IDENTIFY_BYTES],
+    ) -> Result<(), Status> {
         if above >= 0xffff_fffe {
             return Err(Status::INVALID_NAMESPACE);
         }
-        let active = above.saturating_add(1)..=self.limits.namespaces;
-        page.as_chunks_mut::<4>().0.iter_mut().zip(active).for_each(|(entry, id)| *entry = id.to_le_bytes());
+        let namespaces = self.subsystem.namespaces();
+        let numbered = (1..).zip(&namespaces).filter(|(_, it)| it.as_ref().is_some_and(&is_listed));
+        let listed = numbered.map(|(id, _)| id).filter(|id: &u32| *id > above);
+        page.as_chunks_mut::<4>().0.iter_mut().zip(listed).for_each(|(entry, id)| *entry = id.to_le_bytes());
         Ok(())
     }
 }
 
-/// Identifier of a namespace that exists.
-struct ExistingNamespace(u32);
+/// Fills a list of controllers (section 4.4.1) with this one, or none.
+fn list_controllers(is_listed: bool, page: &mut [u8; IDENTIFY_BYTES]) {
+    page[0] = u8::from(is_listed);
+    put(page, 2, CONTROLLER_ID.to_le_bytes());
+}
 
 /// Fills the namespace-independent structure with the status "ready" (figure 280, NSTAT).
-fn namespace_status(_: ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
+fn namespace_status(_: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
     page[14] = 1;
 }
 

@@ -6,7 +6,7 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
-use super::controller::Controller;
+use super::controller::{Controller, PendingWork};
 use super::events::{AsyncEvent, AsyncEvents};
 use super::features::Features;
 use super::host::{AdminHost, Host};
@@ -41,7 +41,7 @@ impl Controller {
         let registers = host.registers();
         let is_changed = registers.reset || registers.interrupts_unmasked || registers.is_enabled() != self.is_enabled;
         let is_shutting_down = registers.is_shutdown_requested() != registers.is_shut_down() && !registers.is_fatal();
-        is_changed || is_shutting_down || self.pending_format.is_some() || self.sets[0].has_failed
+        is_changed || is_shutting_down || !self.pending.is_empty() || self.sets[0].has_failed
     }
 
     /// Follows the registers (reset, enable, shutdown), executes a pending format, reports events, and sends interrupts.
@@ -53,7 +53,8 @@ impl Controller {
         self.end_faults(host);
         self.report_queue_errors(host);
         self.follow_registers(host, store);
-        self.execute_pending_format(host, store);
+        self.execute_pending(host, store);
+        self.follow_namespaces();
         self.complete_events(host);
         self.send_interrupts(host);
         if self.sets.iter().any(|set| set.journal.has_failures()) {
@@ -93,7 +94,10 @@ impl Controller {
         self.events = AsyncEvents::default();
         self.share_features();
         self.sets.iter_mut().for_each(|set| set.shadow = None);
-        self.pending_format = None;
+        // A sanitize operation goes on; commands that had not begun are lost with their queue.
+        self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. }));
+        self.changed_namespaces.clear();
+        self.event_context = None;
     }
 
     /// Follows CC.EN. When it is set, creates the admin queue that the registers describe (section 3.5.1).

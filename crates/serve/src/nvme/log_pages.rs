@@ -1,15 +1,29 @@
 //! Log pages (Base Specification 2.0, section 5.16).
 
+use std::collections::BTreeSet;
+
 use super::command::{CommandRow, IO_COMMANDS};
 use super::features::{FEATURES, Features};
 use super::journal::Journal;
 use super::limits::{ERROR_LOG_ENTRIES, TEMPERATURE_KELVIN};
+use super::subsystem::{Sanitize, SanitizeState};
 use phaselink_core::protocol::nvme::spec::Status;
 
 /// Identifier of the log page Error Information (figure 202).
 pub const ERRORS: u8 = 0x01;
 /// Identifier of the log page SMART / Health Information (figure 202).
 pub const HEALTH: u8 = 0x02;
+/// Identifier of the log page Changed Namespace List (figure 202).
+pub const CHANGED_NAMESPACES: u8 = 0x04;
+/// Identifier of the log page Telemetry Host-Initiated (figure 202).
+pub const TELEMETRY: u8 = 0x07;
+/// Identifier of the log page Persistent Event Log (figure 202).
+pub const PERSISTENT_EVENTS: u8 = 0x0d;
+/// Identifier of the log page Sanitize Status (figure 202).
+pub const SANITIZE_STATUS: u8 = 0x81;
+
+/// Bytes of a block of telemetry data, and of the header in front of the first one.
+const TELEMETRY_BLOCK_BYTES: usize = 512;
 
 /// Length in bytes of an entry of the error log (figure 206).
 const ERROR_ENTRY_BYTES: usize = 64;
@@ -25,6 +39,14 @@ pub struct LogSources<'a> {
     pub features: &'a Features,
     /// Admin commands that the controller executes.
     pub admin_commands: &'a [CommandRow],
+    /// Namespaces that have changed since the host has read their list.
+    pub changed_namespaces: &'a BTreeSet<u32>,
+    /// Latest sanitize operation.
+    pub sanitize: Sanitize,
+    /// Telemetry data that the host has asked for, and number of times that it has.
+    pub telemetry: (&'a [u8], u8),
+    /// Page of the reporting context of the persistent event log; empty if there is none.
+    pub persistent_events: &'a [u8],
 }
 
 /// Row of the table of log pages: identifier (figure 202), and the function that fills the page.
@@ -36,8 +58,13 @@ const LOG_PAGES: &[LogPageRow] = &[
     (ERRORS, |sources| error_information(sources.journal)),
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
+    (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
     (0x05, |sources| command_effects(sources.admin_commands)),
+    (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
+    (0x08, |_| telemetry(0x08, (&[], 0))),
+    (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
     (0x12, |_| feature_effects()),
+    (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 
 /// Returns the whole of a log page.
@@ -100,15 +127,52 @@ fn firmware_slots() -> Vec<u8> {
     page
 }
 
-/// Returns Commands Supported and Effects: CSUPP for each command, and LBCC for those that change logical blocks (figure 211).
+/// Returns Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
 fn command_effects(admin_commands: &[CommandRow]) -> Vec<u8> {
     let mut page = vec![0; 4096];
     for (first, rows) in [(0, admin_commands), (1024, IO_COMMANDS)] {
         for row in rows {
-            page[first + usize::from(row.opcode) * 4] = 1 | u8::from(row.changes_blocks) << 1;
+            page[first + usize::from(row.opcode) * 4] = 1 | row.effects;
         }
     }
     page
+}
+
+/// Returns Changed Namespace List (section 5.16.1.5): up to 1024 identifiers.
+fn changed_namespaces(changed: &BTreeSet<u32>) -> Vec<u8> {
+    let mut page: Vec<u8> = changed.iter().flat_map(|id| id.to_le_bytes()).collect();
+    page.resize(4096, 0);
+    page
+}
+
+/// Returns a telemetry log page (figures 210 and 211): all data is in data area 1, which is part of the areas 2 and 3.
+fn telemetry(id: u8, (data, generation): (&[u8], u8)) -> Vec<u8> {
+    let mut page = vec![0; TELEMETRY_BLOCK_BYTES];
+    page[0] = id;
+    let blocks = data.len().div_ceil(TELEMETRY_BLOCK_BYTES) as u16;
+    for at in [8, 10, 12] {
+        put(&mut page, at, blocks.to_le_bytes());
+    }
+    page[381] = generation;
+    page.extend(data);
+    page.resize(TELEMETRY_BLOCK_BYTES * (1 + usize::from(blocks)), b' ');
+    page
+}
+
+/// Returns Sanitize Status (figure 263). Times are not estimated.
+fn sanitize_status(sanitize: Sanitize) -> Vec<u8> {
+    let mut page = vec![0; 512];
+    let progress = if sanitize.state == SanitizeState::Running { 0 } else { u16::MAX };
+    put(&mut page, 0, progress.to_le_bytes());
+    page[2] = sanitize.state as u8;
+    put(&mut page, 4, sanitize.dword10.to_le_bytes());
+    page[8..32].fill(0xff);
+    page
+}
+
+/// Returns counters and settings as text, for telemetry.
+pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> {
+    format!("phaselink {}\n{journal:#?}\n{features:#?}\n", env!("CARGO_PKG_VERSION")).into_bytes()
 }
 
 /// Returns Feature Identifiers Supported and Effects: FSUPP for each feature, all with the scope of the controller (figure 256).

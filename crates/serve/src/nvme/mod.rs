@@ -30,8 +30,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`queues`] |
-//! | commands | [`journal`], [`command`], [`queue_set`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), [`lifecycle`] |
+//! | commands | [`event_log`], [`subsystem`] (namespaces), [`journal`], [`command`], [`queue_set`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -45,6 +45,7 @@ pub mod admin;
 pub mod array_host;
 pub mod command;
 pub mod controller;
+pub mod event_log;
 pub mod events;
 pub mod features;
 pub mod host;
@@ -53,10 +54,12 @@ pub mod journal;
 pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;
+pub mod management;
 pub mod queue_set;
 pub mod queues;
 pub mod registers;
 pub mod strict;
+pub mod subsystem;
 
 pub use command::Command;
 pub use controller::Controller;

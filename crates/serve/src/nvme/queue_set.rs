@@ -7,8 +7,8 @@
 use std::io;
 use std::ops::Range;
 
+use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
-use phaselink_core::protocol::nvme::rules::{Limits, Shadow};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
 
@@ -18,6 +18,7 @@ use super::journal::Journal;
 use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
+use super::subsystem::NamespaceView;
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -53,7 +54,7 @@ pub enum CommandProgress {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct QueueSet {
-    limits: Limits,
+    namespaces: NamespaceView,
     /// Submission queues by identifier; 0 is the admin queue.
     submissions: [Option<SubmissionQueue>; QUEUES],
     /// Completion queues by identifier; 0 is the admin queue.
@@ -84,10 +85,10 @@ pub struct QueueSet {
 const _: () = assert!(align_of::<QueueSet>() >= 64 && size_of::<QueueSet>().is_multiple_of(64));
 
 impl QueueSet {
-    /// Returns a set without queues, for a controller with these limits.
-    pub(super) fn new(limits: Limits) -> QueueSet {
+    /// Returns a set without queues, for a controller with these namespaces.
+    pub(super) fn new(namespaces: NamespaceView) -> QueueSet {
         QueueSet {
-            limits,
+            namespaces,
             submissions: [const { None }; QUEUES],
             completions: [const { None }; QUEUES],
             in_flight: [0; QUEUES],
@@ -284,7 +285,8 @@ impl QueueSet {
     #[inline]
     pub fn next_io_command_ahead(&mut self, queue: u16, host: &mut impl Host, store: &Store) -> NextCommand {
         let Some((bytes, generation)) = self.fetch(queue, host) else { return NextCommand::None };
-        Command::prefetch_blocks(&bytes, &self.limits, store);
+        self.namespaces.follow();
+        Command::prefetch_blocks(&bytes, &self.namespaces, store);
         let command = self.accept(queue, generation, &bytes, host);
         command.prefetch(host, store);
         NextCommand::Io(command)
@@ -295,7 +297,8 @@ impl QueueSet {
     pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
         self.check_strictly(|checks| checks.on_command(queue, &SubmissionEntry::decode(bytes)));
         self.in_flight[usize::from(queue)] += 1;
-        let command = Command::check(bytes, queue, generation, &self.limits, host);
+        self.namespaces.follow();
+        let command = Command::check(bytes, queue, generation, &self.namespaces, host);
         self.check_strictly(|checks| checks.on_checked(&command.entry(), &command.checked));
         command
     }
@@ -303,7 +306,7 @@ impl QueueSet {
     /// Checks a command again whose lists or data were not reachable when it was fetched.
     #[cold]
     pub fn recheck(&self, command: &Command, host: &mut impl Host) -> Command {
-        Command::check(&command.bytes, command.queue, command.generation, &self.limits, host)
+        Command::check(&command.bytes, command.queue, command.generation, &self.namespaces, host)
     }
 
     /// Executes a command and posts its completion, unless a flush has to come first. `space` holds the longest transfer.

@@ -93,8 +93,8 @@ impl Request for CommandRequest {
     }
 
     fn submission(&self, part: usize) -> Option<Submission<'_>> {
-        let Command { bytes: entry, lists, .. } = &self.command;
-        let (io, lists) = (self.command.io(), lists.as_deref());
+        let Command { bytes, lists, modelled, .. } = &self.command;
+        let (io, lists, entry) = (self.command.io(), lists.as_deref(), modelled.as_deref().unwrap_or(bytes));
         let queue = self.model_queue.filter(|_| part == 0)?;
         Some(Submission::Command { queue, io, entry, lists })
     }

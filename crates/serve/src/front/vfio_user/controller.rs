@@ -70,6 +70,16 @@ impl ControllerSocket {
         self
     }
 
+    /// Lets the controller share the namespaces of another one of the same drive.
+    pub(super) fn share_namespaces(&mut self, other: &ControllerSocket) {
+        self.identity = self.identity.clone().sharing(&other.identity.subsystem);
+    }
+
+    /// Takes over the namespaces that the store of the drive has kept.
+    pub(super) fn load(&self, device: &Device) {
+        self.identity.subsystem.load(&device.store);
+    }
+
     /// Makes the controller in its state after power-on.
     fn new_controller(&self, queue_sets: usize) -> Controller {
         let controller = Controller::new(self.identity.clone()).with_queue_sets(queue_sets);

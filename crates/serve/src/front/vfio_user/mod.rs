@@ -76,7 +76,11 @@ pub const KIND: FrontKind = FrontKind {
             let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
             Ok(if is_strict { bound.strictly() } else { bound })
         };
-        Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
+        let mut sockets = all(addresses.iter().enumerate().map(bind))?;
+        if let Some((first, further)) = sockets.split_first_mut() {
+            further.iter_mut().for_each(|socket| socket.share_namespaces(first));
+        }
+        Ok(Box::new(VfioUser(sockets)))
     },
     target: None,
 };

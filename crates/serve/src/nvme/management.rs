@@ -1,0 +1,232 @@
+//! Admin commands that change namespaces, and Sanitize: accepted here, and executed by [`Controller::update`], which has the store
+//! (Base Specification 2.0, sections 5.22 to 5.24 and 8.21).
+
+use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+
+use super::admin::AdminOutcome;
+use super::command::copy_in;
+use super::controller::{Controller, PendingWork};
+use super::event_log::event;
+use super::events::AsyncEvent;
+use super::host::AdminHost;
+use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES};
+use super::subsystem::{Sanitize, SanitizeState};
+use crate::device::store::Store;
+use crate::device::tally::locked;
+
+/// SEL, in dword 10 of Namespace Management and Namespace Attachment.
+const CREATE: u32 = 0;
+const DELETE: u32 = 1;
+const ATTACH: u32 = 0;
+const DETACH: u32 = 1;
+/// SANACT, in dword 10 of Sanitize (figure 303).
+const EXIT_FAILURE_MODE: u32 = 1;
+const BLOCK_ERASE: u32 = 2;
+/// NDAS, in dword 10 of Sanitize: do not deallocate the blocks.
+const NO_DEALLOCATE: u32 = 1 << 9;
+
+impl Controller {
+    /// Namespace Management (section 5.23): creates a namespace with the size and the format of the host's data structure, or
+    /// deletes one or all.
+    pub(super) fn manage_namespaces(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let [first, second, ..] = command.dwords;
+        let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
+        self.check_no_sanitize()?;
+        let work = match first & 0xf {
+            CREATE => {
+                let (blocks, format) = new_namespace(command, second >> 24, host)?;
+                PendingWork::Create { command_id, blocks, format }
+            }
+            DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
+            DELETE => {
+                self.identity.subsystem.namespace(namespace)?;
+                PendingWork::Delete { command_id, namespace }
+            }
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        self.pending.push_back(work);
+        Ok(AdminOutcome::Pending)
+    }
+
+    /// Namespace Attachment (section 5.22): the list names this controller, the only one that the host knows.
+    pub(super) fn attach_namespace(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let SubmissionEntry { command_id, namespace_id: namespace, .. } = *command;
+        let is_attached = match command.dwords[0] & 0xf {
+            ATTACH => true,
+            DETACH => false,
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        self.check_no_sanitize()?;
+        self.identity.subsystem.namespace(namespace)?;
+        let mut list = [0; IDENTIFY_BYTES];
+        copy_in(command, host, &mut list)?;
+        if list[..4] != [1_u16.to_le_bytes(), CONTROLLER_ID.to_le_bytes()].concat() {
+            return Err(Status::CONTROLLER_LIST_INVALID);
+        }
+        self.pending.push_back(PendingWork::Attach { command_id, namespace, is_attached });
+        Ok(AdminOutcome::Pending)
+    }
+
+    /// Sanitize (section 5.24): the command completes at once, and the operation follows.
+    pub(super) fn begin_sanitize(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let dword10 = command.dwords[0];
+        self.check_no_sanitize()?;
+        let subsystem = &self.identity.subsystem;
+        match dword10 & 7 {
+            BLOCK_ERASE => {
+                subsystem.set_sanitize(Sanitize { state: SanitizeState::Running, dword10 });
+                let start = [1_u32 << 1, dword10, command.dwords[1]].map(u32::to_le_bytes).concat();
+                locked(&subsystem.events).push(event::SANITIZE_START, self.features.timestamp(host.now_ms()), &start);
+                self.pending.push_back(PendingWork::Sanitize { dword10 });
+            }
+            EXIT_FAILURE_MODE => {
+                if subsystem.sanitize().state == SanitizeState::Failed {
+                    subsystem.set_sanitize(Sanitize::default());
+                }
+            }
+            _ => return Err(Status::INVALID_FIELD),
+        }
+        Ok(AdminOutcome::Done(0))
+    }
+
+    /// Checks that no sanitize operation runs.
+    pub(super) fn check_no_sanitize(&self) -> Result<(), Status> {
+        match self.identity.subsystem.sanitize().state {
+            SanitizeState::Running => Err(Status::SANITIZE_IN_PROGRESS),
+            _ => Ok(()),
+        }
+    }
+
+    /// Does the work of admin commands that needs the store.
+    #[inline]
+    pub(super) fn execute_pending(&mut self, host: &mut impl AdminHost, store: &Store) {
+        while let Some(work) = self.pending.pop_front() {
+            self.execute_work(work, host, store);
+        }
+    }
+
+    #[cold]
+    fn execute_work(&mut self, work: PendingWork, host: &mut impl AdminHost, store: &Store) {
+        let timestamp = self.features.timestamp(host.now_ms());
+        let (command_id, done) = match work {
+            PendingWork::Format { command_id, namespace, format } => {
+                (command_id, self.format(namespace, format, timestamp, store))
+            }
+            PendingWork::Create { command_id, blocks, format } => {
+                (command_id, self.create(blocks, format, timestamp, store))
+            }
+            PendingWork::Delete { command_id, namespace } => (command_id, self.delete(namespace, timestamp, store)),
+            PendingWork::Attach { command_id, namespace, is_attached } => {
+                let subsystem = &self.identity.subsystem;
+                let attached = subsystem.attach(namespace, self.identity.number, is_attached);
+                let saved = attached.and_then(|()| subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR));
+                (command_id, saved.map(|()| 0))
+            }
+            PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
+        };
+        match done {
+            Ok(result) => self.complete_admin(command_id, Status::SUCCESS, result, host),
+            Err(status @ Status::WRITE_FAULT) => self.complete_admin(command_id, status, 0, host),
+            Err(status) => self.complete_admin(command_id, refusal(status), 0, host),
+        }
+    }
+
+    /// Formats a namespace, or all of them, which read as zeros afterwards, durably.
+    fn format(&mut self, namespace: u32, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
+        let subsystem = &self.identity.subsystem;
+        for (start, bytes) in subsystem.format(namespace, format)? {
+            store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
+        }
+        store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
+        let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
+        locked(&subsystem.events).push(event::FORMAT_COMPLETION, timestamp, &completion);
+        // Events are an account for people: a format that has happened is not undone because one is lost.
+        let _ = subsystem.save_events(store);
+        Ok(0)
+    }
+
+    /// Creates a namespace of zeros, and returns its identifier.
+    fn create(&mut self, blocks: u64, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
+        let subsystem = &self.identity.subsystem;
+        let id = subsystem.create(blocks, format)?;
+        let namespace = subsystem.namespace(id)?;
+        let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
+        zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
+        self.note_change(CREATE, id, namespace.blocks(), timestamp, store);
+        Ok(id)
+    }
+
+    /// Deletes a namespace, or all of them.
+    fn delete(&mut self, namespace: u32, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
+        let subsystem = &self.identity.subsystem;
+        subsystem.delete(namespace)?;
+        subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)?;
+        self.note_change(DELETE, namespace, 0, timestamp, store);
+        Ok(0)
+    }
+
+    /// Notes the event Change Namespace (figure 233).
+    fn note_change(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
+        let mut data = [0; 48];
+        data[..4].copy_from_slice(&selected.to_le_bytes());
+        for at in [8, 16] {
+            data[at..at + 8].copy_from_slice(&blocks.to_le_bytes());
+        }
+        data[44..].copy_from_slice(&namespace.to_le_bytes());
+        let subsystem = &self.identity.subsystem;
+        locked(&subsystem.events).push(event::CHANGE_NAMESPACE, timestamp, &data);
+        // As for formats.
+        let _ = subsystem.save_events(store);
+    }
+
+    /// Removes all data of the drive, that of no namespace included.
+    fn sanitize(&mut self, dword10: u32, timestamp: [u8; 8], store: &Store) {
+        let subsystem = &self.identity.subsystem;
+        let keeps_space = dword10 & NO_DEALLOCATE != 0;
+        let erased = store.zero(0, store.geometry().capacity_bytes, keeps_space).and_then(|()| store.flush());
+        let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
+        subsystem.set_sanitize(Sanitize { state, dword10 });
+        let completion = [u16::MAX, state as u16, 0, 0].map(u16::to_le_bytes).concat();
+        locked(&subsystem.events).push(event::SANITIZE_COMPLETION, timestamp, &completion);
+        // The state is on the log page until the end; what a disk does not take is lost then.
+        let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
+        self.events.raise(AsyncEvent::SanitizeEnd);
+    }
+}
+
+/// Returns the blocks and the format of a namespace to be created, from the host's data structure (figure 297).
+fn new_namespace(
+    command: &SubmissionEntry,
+    command_set: u32,
+    host: &mut impl AdminHost,
+) -> Result<(u64, usize), Status> {
+    let mut structure = [0; IDENTIFY_BYTES];
+    copy_in(command, host, &mut structure)?;
+    let long = |at: usize| u64::from_le_bytes(structure[at..at + 8].as_chunks().0[0]);
+    let (blocks, capacity, format, protection) = (long(0), long(8), structure[26], structure[29]);
+    if command_set != 0 || command.namespace_id != 0 || blocks == 0 {
+        return Err(Status::INVALID_FIELD);
+    }
+    if capacity != blocks {
+        return Err(Status::THIN_PROVISIONING_NOT_SUPPORTED);
+    }
+    // Neither metadata in extended blocks nor protection information.
+    if format & 1 << 4 != 0 || protection != 0 {
+        return Err(Status::INVALID_FORMAT);
+    }
+    Ok((blocks, usize::from(format & 0xf | format >> 1 & 0x30)))
+}

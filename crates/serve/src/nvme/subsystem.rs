@@ -1,0 +1,432 @@
+//! State that all controllers of a drive share: its namespaces, and its latest sanitize operation (Base Specification 2.0, sections
+//! 5.22, 5.23, 5.24 and 8.11).
+//!
+//! To hosts, each controller is an NVM subsystem of its own. As the bytes are the same, a namespace that one host creates or deletes
+//! is there or gone for all. A controller sees a namespace once it is attached to it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::event_log::EventLog;
+use crate::device::store::{StateTag, Store};
+use crate::device::tally::locked;
+
+/// Number of controllers that a namespace can be attached to; further ones count as the last.
+const CONTROLLERS_MAX: u32 = 64;
+/// Multiple at which namespaces begin that hosts create: pages of the store.
+const START_BYTES: u64 = 4096;
+/// Binary logarithms of the block sizes that a namespace can be formatted with, beside the drive's own.
+const FORMAT_SHIFTS: [u32; 2] = [9, 12];
+/// Bytes of a namespace in the record of a store.
+const RECORD_BYTES: usize = 32;
+
+/// Namespace that has been created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// First byte on the drive.
+    pub start: u64,
+    /// Length in bytes, a multiple of the block.
+    pub bytes: u64,
+    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    pub block_shift: u32,
+    /// Number of namespaces that hosts had created when this one was; 0 for one that the drive had at first.
+    pub generation: u32,
+    /// Bit for each controller that it is attached to.
+    attached: u64,
+}
+
+impl Namespace {
+    /// Returns the number of logical blocks.
+    pub fn blocks(&self) -> u64 {
+        self.bytes >> self.block_shift
+    }
+
+    /// Returns true if the namespace is attached to a controller.
+    pub fn is_attached(&self, controller: u32) -> bool {
+        self.attached >> bit_of(controller) & 1 == 1
+    }
+
+    /// Returns the namespace without its attachments, to compare what else it is.
+    pub fn without_attachments(self) -> Namespace {
+        Namespace { attached: 0, ..self }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+
+    fn encode(&self) -> [u8; RECORD_BYTES] {
+        let sizes = u64::from(self.block_shift) | u64::from(self.generation) << 32;
+        let mut record = [0; RECORD_BYTES];
+        for (place, number) in record.as_chunks_mut().0.iter_mut().zip([self.start, self.bytes, sizes, self.attached]) {
+            *place = number.to_le_bytes();
+        }
+        record
+    }
+
+    fn decode(record: &[u8; RECORD_BYTES]) -> Option<Namespace> {
+        let [start, bytes, sizes, attached] = [0, 1, 2, 3].map(|place| u64::from_le_bytes(record.as_chunks().0[place]));
+        let (block_shift, generation) = (sizes as u32, (sizes >> 32) as u32);
+        (bytes > 0).then_some(Namespace { start, bytes, block_shift, generation, attached })
+    }
+}
+
+/// Latest sanitize operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sanitize {
+    /// State of the operation.
+    pub state: SanitizeState,
+    /// Dword 10 of the command that has started it.
+    pub dword10: u32,
+}
+
+/// State of the latest sanitize operation, as the log page Sanitize Status numbers it (figure 263).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SanitizeState {
+    /// There has been none.
+    #[default]
+    Never = 0,
+    /// The operation has completed.
+    Completed = 1,
+    /// The operation runs.
+    Running = 2,
+    /// The operation has failed.
+    Failed = 3,
+}
+
+#[derive(Clone, Debug)]
+struct SubsystemState {
+    /// Namespaces by their identifiers, counted from 1.
+    namespaces: Vec<Option<Namespace>>,
+    created: u32,
+    sanitize: Sanitize,
+}
+
+/// State that all controllers of a drive share.
+#[derive(Debug)]
+pub struct Subsystem {
+    /// Limits of the drive as its description divides it.
+    limits: Limits,
+    /// Number of changes so far.
+    version: AtomicU64,
+    state: Mutex<SubsystemState>,
+    /// Events that outlive the power.
+    pub events: Mutex<EventLog>,
+}
+
+impl Subsystem {
+    /// Makes the state of a drive that is divided as its description says.
+    pub fn new(limits: &Limits) -> Subsystem {
+        let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
+        let (version, state, events) = (AtomicU64::new(0), Mutex::new(state), Mutex::default());
+        Subsystem { limits: *limits, version, state, events }
+    }
+
+    /// Takes over what the store of the drive has kept.
+    pub fn load(&self, store: &Store) {
+        let mut state = locked(&self.state);
+        let namespaces = store.record(StateTag::Namespaces).and_then(|record| self.decode(&record));
+        if let Some((namespaces, created)) = namespaces {
+            (state.namespaces, state.created) = (namespaces, created);
+        }
+        if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
+            let states = [SanitizeState::Never, SanitizeState::Completed];
+            // An operation that the end of the server has cut short has failed.
+            let kept = states.get(usize::from(*kept)).copied().unwrap_or(SanitizeState::Failed);
+            let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
+            state.sanitize = Sanitize { state: kept, dword10 };
+        }
+        if let Some(record) = store.record(StateTag::Events) {
+            *locked(&self.events) = EventLog::decode(&record);
+        }
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Saves the namespaces, unless the drive is as its description says and always was.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save(&self, store: &Store) -> io::Result<()> {
+        let state = locked(&self.state).clone();
+        if state.namespaces == plain(&self.limits) && store.record(StateTag::Namespaces).is_none() {
+            return Ok(());
+        }
+        let encode = |namespace: &Option<Namespace>| namespace.map_or([0; RECORD_BYTES], |it| it.encode());
+        let records = state.namespaces.iter().flat_map(encode);
+        store.save_record(StateTag::Namespaces, state.created.to_le_bytes().into_iter().chain(records).collect())
+    }
+
+    /// Saves the events.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save_events(&self, store: &Store) -> io::Result<()> {
+        store.save_record(StateTag::Events, locked(&self.events).encode())
+    }
+
+    /// Returns the namespaces of a record, if they fit the drive.
+    fn decode(&self, record: &[u8]) -> Option<(Vec<Option<Namespace>>, u32)> {
+        let (created, records) = record.split_first_chunk()?;
+        let mut namespaces: Vec<_> = records.as_chunks().0.iter().map(Namespace::decode).collect();
+        namespaces.resize(self.limits.namespaces as usize, None);
+        let fits = |it: &Namespace| it.start.checked_add(it.bytes).is_some_and(|end| end <= self.capacity_bytes());
+        let is_fine = namespaces.iter().flatten().all(|it| fits(it) && (9..=16).contains(&it.block_shift));
+        is_fine.then(|| (namespaces, u32::from_le_bytes(*created)))
+    }
+
+    /// Returns the number of changes so far.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the bytes of all namespaces together, as the drive's description divides it (TNVMCAP).
+    pub fn capacity_bytes(&self) -> u64 {
+        u64::from(self.limits.namespaces) * self.limits.capacity_bytes()
+    }
+
+    /// Returns the bytes that no namespace has (UNVMCAP).
+    pub fn unallocated_bytes(&self) -> u64 {
+        let allocated: u64 = self.namespaces().iter().flatten().map(|namespace| namespace.bytes).sum();
+        self.capacity_bytes() - allocated
+    }
+
+    /// Returns the formats of namespaces, as binary logarithms of the block size: the drive's own comes first.
+    pub fn formats(&self) -> Vec<u32> {
+        let own = self.limits.block_shift;
+        [own].into_iter().chain(FORMAT_SHIFTS.into_iter().filter(|shift| *shift != own)).collect()
+    }
+
+    /// Returns the namespaces by their identifiers, counted from 1.
+    pub fn namespaces(&self) -> Vec<Option<Namespace>> {
+        locked(&self.state).namespaces.clone()
+    }
+
+    /// Returns a namespace that has been created.
+    ///
+    /// # Errors
+    /// Invalid Namespace if there can be none with this identifier, or none has been created.
+    pub fn namespace(&self, id: u32) -> Result<Namespace, Status> {
+        let found = locked(&self.state).namespaces.get(place(id)).copied().flatten();
+        found.ok_or(Status::INVALID_NAMESPACE)
+    }
+
+    /// Creates a namespace of so many blocks of a format, attached to no controller. Returns its identifier.
+    ///
+    /// # Errors
+    /// Namespace Identifier Unavailable if there are as many as there can be, Invalid Format, Namespace Insufficient Capacity.
+    pub fn create(&self, blocks: u64, format: usize) -> Result<u32, Status> {
+        let block_shift = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+        let mut state = locked(&self.state);
+        let id = state.namespaces.iter().position(Option::is_none).ok_or(Status::NAMESPACE_ID_UNAVAILABLE)?;
+        let bytes = blocks.checked_mul(1 << block_shift).filter(|bytes| *bytes <= self.capacity_bytes());
+        let bytes = bytes.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
+        let start = gap(&state.namespaces, bytes, self.capacity_bytes());
+        let start = start.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
+        state.created += 1;
+        let generation = state.created;
+        state.namespaces[id] = Some(Namespace { start, bytes, block_shift, generation, attached: 0 });
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(id as u32 + 1)
+    }
+
+    /// Deletes a namespace, or all of them. No controller has it any more.
+    ///
+    /// # Errors
+    /// Invalid Namespace if there is none with this identifier.
+    pub fn delete(&self, id: u32) -> Result<(), Status> {
+        let mut state = locked(&self.state);
+        match id {
+            ALL_NAMESPACES => state.namespaces.fill(None),
+            _ => match state.namespaces.get_mut(place(id)) {
+                Some(namespace @ Some(_)) => *namespace = None,
+                _ => return Err(Status::INVALID_NAMESPACE),
+            },
+        }
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Attaches a namespace to a controller, or detaches it.
+    ///
+    /// # Errors
+    /// Invalid Namespace, Namespace Already Attached, Namespace Not Attached.
+    pub fn attach(&self, id: u32, controller: u32, is_attached: bool) -> Result<(), Status> {
+        let mut state = locked(&self.state);
+        let Some(Some(namespace)) = state.namespaces.get_mut(place(id)) else { return Err(Status::INVALID_NAMESPACE) };
+        match (namespace.is_attached(controller), is_attached) {
+            (true, true) => return Err(Status::NAMESPACE_ALREADY_ATTACHED),
+            (false, false) => return Err(Status::NAMESPACE_NOT_ATTACHED),
+            _ => namespace.attached ^= 1 << bit_of(controller),
+        }
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives a namespace, or all of them, another format. Returns the bytes of each: first on the drive, and length.
+    ///
+    /// # Errors
+    /// Invalid Format, Invalid Namespace.
+    pub fn format(&self, id: u32, format: usize) -> Result<Vec<(u64, u64)>, Status> {
+        let block_shift = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+        let mut state = locked(&self.state);
+        let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == id as usize;
+        let numbered = state.namespaces.iter_mut().enumerate().filter(|(place, _)| is_meant(*place));
+        let meant: Vec<&mut Namespace> = numbered.filter_map(|(_, namespace)| namespace.as_mut()).collect();
+        if meant.is_empty() {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        if meant.iter().any(|namespace| namespace.bytes >> block_shift == 0) {
+            return Err(Status::INVALID_FORMAT);
+        }
+        let mut ranges = Vec::new();
+        for namespace in meant {
+            namespace.block_shift = block_shift;
+            ranges.push((namespace.start, namespace.bytes));
+        }
+        self.version.fetch_add(1, Ordering::Release);
+        Ok(ranges)
+    }
+
+    /// Returns the latest sanitize operation.
+    pub fn sanitize(&self) -> Sanitize {
+        locked(&self.state).sanitize
+    }
+
+    /// Notes the beginning or the end of a sanitize operation, or that a failed one is given up.
+    pub fn set_sanitize(&self, sanitize: Sanitize) {
+        locked(&self.state).sanitize = sanitize;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Saves the latest sanitize operation.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save_sanitize(&self, store: &Store) -> io::Result<()> {
+        let Sanitize { state, dword10 } = self.sanitize();
+        let record = [&[state as u8][..], &dword10.to_le_bytes()].concat();
+        store.save_record(StateTag::Sanitize, record)
+    }
+}
+
+/// Returns the namespaces of a drive as its description divides it.
+fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
+    let (bytes, block_shift) = (limits.capacity_bytes(), limits.block_shift);
+    let namespace = |id| Namespace { start: limits.start(id), bytes, block_shift, generation: 0, attached: u64::MAX };
+    (1..=limits.namespaces).map(|id| Some(namespace(id))).collect()
+}
+
+/// Returns the place of a namespace in a list that begins with identifier 1.
+fn place(id: u32) -> usize {
+    id.wrapping_sub(1) as usize
+}
+
+fn bit_of(controller: u32) -> u32 {
+    controller.min(CONTROLLERS_MAX - 1)
+}
+
+/// Returns the first byte of the first gap between namespaces that has room for `bytes`.
+fn gap(namespaces: &[Option<Namespace>], bytes: u64, capacity_bytes: u64) -> Option<u64> {
+    let mut taken: Vec<Namespace> = namespaces.iter().flatten().copied().collect();
+    taken.sort_by_key(|namespace| namespace.start);
+    let ends = taken.iter().map(Namespace::end);
+    let starts = std::iter::once(0).chain(ends).map(|end| end.next_multiple_of(START_BYTES));
+    let limits = taken.iter().map(|namespace| namespace.start).chain([capacity_bytes]);
+    starts.zip(limits).find(|(start, limit)| start.saturating_add(bytes) <= *limit).map(|(start, _)| start)
+}
+
+/// Namespace that commands can be checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveNamespace {
+    /// Limits of a drive that is this namespace alone.
+    pub limits: Limits,
+    /// First byte on the drive.
+    pub start: u64,
+    /// True if the namespace is where and as the drive's description says.
+    pub is_plain: bool,
+}
+
+/// Namespaces of a drive as one controller sees them, with a copy that takes no lock.
+#[derive(Clone, Debug)]
+pub struct NamespaceView {
+    subsystem: Arc<Subsystem>,
+    controller: u32,
+    version: u64,
+    is_sanitizing: bool,
+    active: Vec<Option<ActiveNamespace>>,
+    /// Limits of a drive without namespaces.
+    none: Limits,
+}
+
+impl NamespaceView {
+    /// Makes the view of a controller of this number.
+    pub fn new(subsystem: &Arc<Subsystem>, controller: u32) -> NamespaceView {
+        let none = Limits { namespaces: 0, ..subsystem.limits };
+        let mut view = NamespaceView {
+            subsystem: Arc::clone(subsystem),
+            controller,
+            version: 0,
+            is_sanitizing: false,
+            active: Vec::new(),
+            none,
+        };
+        view.read();
+        view
+    }
+
+    /// Follows changes of the namespaces.
+    #[inline]
+    pub fn follow(&mut self) {
+        if self.subsystem.version() != self.version {
+            self.read();
+        }
+    }
+
+    #[cold]
+    fn read(&mut self) {
+        self.version = self.subsystem.version();
+        self.is_sanitizing = self.subsystem.sanitize().state == SanitizeState::Running;
+        let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
+        let active = |(namespace, plain): (Option<Namespace>, Option<Namespace>)| {
+            let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
+            let Namespace { start, block_shift, .. } = namespace;
+            let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.block_shift);
+            let is_plain = plain.map(place) == Some(place(namespace));
+            let limits = Limits { namespaces: 1, blocks: namespace.blocks(), block_shift, ..limits };
+            Some(ActiveNamespace { limits, start, is_plain })
+        };
+        self.active = self.subsystem.namespaces().into_iter().zip(plain).map(active).collect();
+    }
+
+    /// Returns a namespace for an I/O command.
+    ///
+    /// # Errors
+    /// Invalid Namespace if there can be none with this identifier, Invalid Field if it is not attached, and Sanitize In Progress.
+    #[inline]
+    pub fn find(&self, id: u32) -> Result<&ActiveNamespace, Status> {
+        match self.active.get(place(id)) {
+            _ if self.is_sanitizing => Err(Status::SANITIZE_IN_PROGRESS),
+            Some(Some(namespace)) => Ok(namespace),
+            Some(None) => Err(Status::INVALID_FIELD),
+            None => Err(Status::INVALID_NAMESPACE),
+        }
+    }
+
+    /// Returns the limits of a drive without namespaces, for commands that name none.
+    #[inline]
+    pub fn without_namespaces(&self) -> &Limits {
+        &self.none
+    }
+
+    /// Returns the limits of the drive as its description divides it.
+    pub fn plain_limits(&self) -> &Limits {
+        &self.subsystem.limits
+    }
+}
