@@ -22,7 +22,8 @@ mkdir -p "$out"
 unchecked=0
 
 line() { printf '%-40s %12s  %s\n' "$1" "$2" "$3"; }
-size() { test -e "$1" && stat -c %s "$1" | numfmt --grouping || echo -; }
+grouped() { sed ':again; s/\B[0-9]\{3\}\>/,&/; t again'; }
+size() { if test -e "$1"; then stat -c %s "$1" | grouped; else echo -; fi; }
 not_checked() { unchecked=$((unchecked + 1)) && line "$1" - "not checked: $2"; }
 has() { command -v "$1" > /dev/null 2>&1; }
 has_target() { test -d "$(rustc --print sysroot)/lib/rustlib/$1"; }
@@ -173,7 +174,7 @@ site() {
     grep -q '](http' "$target/site/llms.txt" || failed 'llms.txt'
     local part missing=
     for part in book explorer reports; do test -d "$target/site/$part" || missing="$missing $part"; done
-    line site "$(du -sb "$target/site" | cut -f1 | numfmt --grouping)" "$(find "$target/site" -type f | wc -l) files"
+    line site "$(du -sb "$target/site" | cut -f1 | grouped)" "$(find "$target/site" -type f | wc -l) files"
     test -z "$missing" || not_checked "site:$missing" 'cannot be made here'
 }
 
