@@ -96,6 +96,7 @@ bench: bench-model bench-serve
 
 bench-model:
 	cargo bench -p phaselink --bench budgets
+	cargo bench -p phaselink-embed-c --bench rate
 
 bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, UncertainConstant};
+use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, UncertainConstant, Wait};
 use crate::media;
 use crate::time::Span;
 use crate::workload::Job;
@@ -189,6 +189,14 @@ impl Drive {
     /// Copy of this drive that stands alone in its host.
     pub fn alone(&self) -> Drive {
         Drive { drives: 1, ..self.clone() }
+    }
+
+    /// Copy of this drive whose host polls for completions, without a software stack above the driver.
+    pub fn polled(&self) -> Drive {
+        let mut drive = self.clone();
+        drive.host.wait = Wait::Spin;
+        drive.stack = Default::default();
+        drive
     }
 
     /// Name of the drive, with the number of drives if there are several.

@@ -37,6 +37,9 @@ pub mod workload;
 pub mod protocol;
 pub mod drive;
 
+// States after a power cut.
+pub mod crash;
+
 // Everything together.
 pub mod dma;
 pub mod engine;

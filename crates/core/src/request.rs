@@ -199,6 +199,8 @@ pub struct Requests {
     pub completed: Vec<RequestId>,
     /// Commands of real hosts that are completed: names of their senders, and the requests that they were counted as.
     pub answered: VecDeque<(u32, Option<RequestId>)>,
+    /// Room for the parts of a request that is split, empty in between.
+    pub split: Vec<RequestId>,
     /// Number of the request that was issued last.
     pub issued: u64,
     /// The request whose command the device has just accepted.
@@ -243,6 +245,11 @@ impl Requests {
     #[inline]
     pub fn vacate(&mut self, id: RequestId) {
         self.table.vacate(id);
+    }
+
+    /// Forgets all requests in flight, whose device has lost them with its power.
+    pub fn forget_all(&mut self) {
+        *self = Requests { issued: self.issued, ..Requests::default() };
     }
 
     /// Charges the time up to `until` to a stage of a request, if there is one.

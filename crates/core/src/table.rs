@@ -1,5 +1,6 @@
 //! Tables whose slots are reused, for values that come and go by the million.
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
 /// Number of vacant slots that builds with debug assertions search for one that is vacated twice: all slots, unless a
@@ -94,9 +95,101 @@ impl<T> IndexMut<usize> for Table<T> {
     }
 }
 
+/// Map of a few keys in ascending order, whose memory is used again: one that empties and fills allocates nothing.
+#[derive(Clone, Debug)]
+pub struct SortedMap<K, V> {
+    entries: VecDeque<(K, V)>,
+}
+
+impl<K, V> Default for SortedMap<K, V> {
+    fn default() -> SortedMap<K, V> {
+        SortedMap { entries: VecDeque::new() }
+    }
+}
+
+impl<K: Ord + Copy, V> SortedMap<K, V> {
+    fn find(&self, key: &K) -> Result<usize, usize> {
+        // Most keys come last.
+        match self.entries.back() {
+            Some((last, _)) if last < key => Err(self.entries.len()),
+            _ => self.entries.binary_search_by(|(other, _)| other.cmp(key)),
+        }
+    }
+
+    /// True if the map has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the value of a key, if it has one.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.find(key).ok().map(|place| &self.entries[place].1)
+    }
+
+    /// Returns the value of a key, if it has one.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.find(key).ok().map(|place| &mut self.entries[place].1)
+    }
+
+    /// Gives a key a value, and returns the one that it had.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        match self.find(&key) {
+            Ok(place) => Some(std::mem::replace(&mut self.entries[place].1, value)),
+            Err(place) => {
+                self.entries.insert(place, (key, value));
+                None
+            }
+        }
+    }
+
+    /// Removes a key, and returns its value.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let place = self.find(key).ok()?;
+        self.entries.remove(place).map(|(_, value)| value)
+    }
+
+    /// Returns the entry with the smallest key.
+    pub fn first(&self) -> Option<&(K, V)> {
+        self.entries.front()
+    }
+
+    /// Removes the entry with the smallest key, and returns it.
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        self.entries.pop_front()
+    }
+
+    /// Returns the smallest key that is not below `from`.
+    pub fn key_from(&self, from: &K) -> Option<K> {
+        let place = self.find(from).unwrap_or_else(|place| place);
+        self.entries.get(place).map(|(key, _)| *key)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sorted_map_does_as_a_tree_does() {
+        let (mut map, mut tree) = (SortedMap::default(), std::collections::BTreeMap::new());
+        for round in 0..2000u64 {
+            let key = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
+            match round % 3 {
+                0 | 1 => assert_eq!(map.insert(key, round), tree.insert(key, round)),
+                _ if round % 7 == 0 => assert_eq!(map.pop_first(), tree.pop_first()),
+                _ => assert_eq!(map.remove(&key), tree.remove(&key)),
+            }
+            assert_eq!(map.get(&key), tree.get(&key));
+            assert_eq!(map.first().map(|(key, _)| key), tree.first_key_value().map(|(key, _)| key));
+            assert_eq!(map.key_from(&key), tree.range(key..).next().map(|(key, _)| *key));
+            assert_eq!((map.len(), map.is_empty()), (tree.len(), tree.is_empty()));
+        }
+    }
 
     #[test]
     fn vacated_slot_is_the_next_one_to_be_used() {

@@ -12,6 +12,7 @@ mod compare;
 mod dma;
 mod doubt;
 mod drive;
+mod embed;
 mod input;
 mod interrupt;
 mod predict;
@@ -41,6 +42,8 @@ mod _native {
     use crate::dma::transfers;
     #[pymodule_export]
     use crate::drive::{Drive, presets, set, shipped, unknown_drive};
+    #[pymodule_export]
+    use crate::embed::{DriveSnapshot, EmbeddedDrive, MisuseError};
     #[pymodule_export]
     use crate::input::{InputError, Jobs, sections};
     #[pymodule_export]

@@ -9,7 +9,7 @@
 //! - [`front`] is the ways to it: NBD, DC Express in shared memory, and [`nvme`] over vfio-user. [`server`] runs them.
 //! - [`explore`] serves the explorer's page, and asks the simulator what the page asks.
 //! - [`control`] is where faults are added meanwhile.
-//! - [`bench`] loads what is served; [`crash`] says what of it a power cut may leave behind.
+//! - [`bench`] loads what is served.
 //!
 //! Real hosts are served on Linux, whose sealed memory files and eventfds the front-ends use. The explorer's server builds anywhere.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -23,8 +23,6 @@ pub mod bench;
 pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod control;
-#[cfg(target_os = "linux")]
-pub mod crash;
 #[cfg(target_os = "linux")]
 pub mod device;
 #[cfg(target_os = "linux")]

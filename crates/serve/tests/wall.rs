@@ -94,7 +94,7 @@ fn a_result_comes_at_its_modelled_instant_and_not_before() {
     assert_eq!(wall.take_completed(), None);
     *wall.clock_mut() = Clock::Set(due + Span::from_ns(70));
     wall.advance();
-    assert_eq!(wall.take_completed(), Some(Completed { token: 3, at: due }));
+    assert_eq!(wall.take_completed(), Some(Completed { token: 3, at: due, error: None }));
     assert_eq!((wall.lag().count(), wall.lag().max()), (1, Span::from_ns(70)));
 }
 

@@ -1,12 +1,12 @@
 //! Targets that read recordings of an application's writes, and names of images.
 
-use phaselink_serve::crash::format::{decode, encode};
-use phaselink_serve::crash::sample::images;
-use phaselink_serve::crash::view::ImageView;
-use phaselink_serve::crash::{Image, Timeline};
-use phaselink_serve::device::recording::{
-    Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording,
+use phaselink_core::crash::format::{decode, encode};
+use phaselink_core::crash::recording::{
+    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
 };
+use phaselink_core::crash::sample::images;
+use phaselink_core::crash::view::ImageView;
+use phaselink_core::crash::{CutTimeline, Image};
 
 use super::text;
 use crate::Target;
@@ -29,7 +29,7 @@ fn recording(input: &[u8]) {
     if recording.capacity_bytes > CAPACITY_BYTES_MAX {
         return;
     }
-    let timeline = Timeline::new(&recording);
+    let timeline = CutTimeline::new(&recording);
     let mut view = ImageView::new(&recording, &timeline);
     for image in images(&recording, &timeline, 20, 1) {
         assert_eq!(image.check(&recording, &timeline), Ok(()));
@@ -41,7 +41,7 @@ fn recording(input: &[u8]) {
 
 fn image(input: &[u8]) {
     let recording = example();
-    let timeline = Timeline::new(&recording);
+    let timeline = CutTimeline::new(&recording);
     let Ok(image) = Image::parse(&text(input), &recording, &timeline) else { return };
     assert_eq!(image.check(&recording, &timeline), Ok(()));
     let name = image.name(&recording, &timeline);
@@ -50,7 +50,7 @@ fn image(input: &[u8]) {
 
 /// Returns a recording of two writes, one of them durable, a flush, a trim, and a torn write that has not completed.
 fn example() -> Recording {
-    let request = |kind, block: u64, blocks: u32, durable| RecordedRequest {
+    let request = |kind, block: u64, blocks: u32, durable| RecordedCommand {
         kind,
         offset: block * 512,
         bytes: blocks * 512,

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use phaselink_core::crash::recording::Recording;
+use phaselink_core::crash::view::{ImageView, footprint};
+use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::problem::Problem;
-use phaselink_serve::crash::view::{ImageView, footprint};
-use phaselink_serve::crash::{Image, Timeline};
-use phaselink_serve::device::recording::Recording;
 use phaselink_serve::device::tally::locked;
 
 use super::plain::PlainFile;
@@ -28,7 +28,7 @@ const SAID_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Checks<'a> {
     pub recording: &'a Recording,
-    pub timeline: &'a Timeline,
+    pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
     command: &'a str,
     limit: Duration,
@@ -71,7 +71,7 @@ impl<'a> Checks<'a> {
     /// Creates the checks of a recording by this shell command, each within `limit`.
     pub(super) fn new(
         recording: &'a Recording,
-        timeline: &'a Timeline,
+        timeline: &'a CutTimeline,
         command: &'a str,
         limit: Duration,
         stopped: &'a AtomicBool,

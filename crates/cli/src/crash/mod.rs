@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
+use phaselink_core::crash::format::{self, CAPACITY_BYTES_MAX};
+use phaselink_core::crash::recording::{Durability, DurabilityRules, Recording};
+use phaselink_core::crash::sample::{self, ImageCount};
+use phaselink_core::crash::shrink::shrink;
+use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
-use phaselink_serve::crash::format::{self, CAPACITY_BYTES_MAX};
-use phaselink_serve::crash::sample::{self, ImageCount};
-use phaselink_serve::crash::shrink::shrink;
-use phaselink_serve::crash::{Image, Timeline};
 use phaselink_serve::device;
-use phaselink_serve::device::recording::{Durability, DurabilityRules, Recording};
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -100,7 +100,7 @@ pub(crate) struct Arguments {
 /// Results of checking a recording.
 struct CrashReport<'a> {
     recording: &'a Recording,
-    timeline: &'a Timeline,
+    timeline: &'a CutTimeline,
     possible: ImageCount,
     findings: CheckResults,
     elapsed: Duration,
@@ -137,7 +137,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(target) = record {
         keep(target, &recording)?;
     }
-    let timeline = Timeline::new(&recording);
+    let timeline = CutTimeline::new(&recording);
     let limit = Duration::from_secs(arguments.timeout);
     let checks = Checks::new(&recording, &timeline, &arguments.check, limit, &stopped);
     let images = match &arguments.image {

@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use phaselink_serve::crash::view::{BlockSource, ImageBlocks};
-use phaselink_serve::device::recording::Recording;
+use phaselink_core::crash::recording::Recording;
+use phaselink_core::crash::view::{BlockSource, ImageBlocks};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
@@ -273,9 +273,9 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use std::time::Duration;
 
-    use phaselink_serve::crash::view::{ImageView, footprint};
-    use phaselink_serve::crash::{Image, Timeline};
-    use phaselink_serve::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest};
+    use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp};
+    use phaselink_core::crash::view::{ImageView, footprint};
+    use phaselink_core::crash::{CutTimeline, Image};
 
     use super::*;
 
@@ -284,14 +284,14 @@ mod tests {
 
     /// A recording of a drive whose parts have been written again and again.
     fn recording(values: Range<u8>) -> Recording {
-        let write = |value: u8, range: Range<usize>| RecordedRequest {
+        let write = |value: u8, range: Range<usize>| RecordedCommand {
             kind: RecordedOp::Write(vec![value; range.len()].into()),
             offset: range.start as u64,
             bytes: range.len() as u32,
             durable: false,
         };
         let parts = [500..1000, 41_000..45_500, 60_000..70_000];
-        let requests: Vec<RecordedRequest> =
+        let requests: Vec<RecordedCommand> =
             values.flat_map(|value| parts.clone().map(|part| write(value, part))).collect();
         Recording {
             capacity_bytes: CAPACITY as u64,
@@ -308,7 +308,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let recording = recording(1..checks.len() as u8 + 1);
-        let (timeline, footprint) = (Timeline::new(&recording), footprint(&recording));
+        let (timeline, footprint) = (CutTimeline::new(&recording), footprint(&recording));
         let mut view = ImageView::new(&recording, &timeline);
         let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
         if !is_watched {
@@ -356,7 +356,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let recording = recording(1..2);
-        let (timeline, footprint) = (Timeline::new(&recording), footprint(&recording));
+        let (timeline, footprint) = (CutTimeline::new(&recording), footprint(&recording));
         let mut view = ImageView::new(&recording, &timeline);
         let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
         let mut hold = |file: &mut PlainFile| file.hold(view.show(&Image::whole(3)), &footprint).unwrap();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use phaselink_core::crash::recording::{DurabilityRules, Recording};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::history::History;
-use phaselink_serve::device::recording::{DurabilityRules, Recording};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::nbd::export::Export;

@@ -1,11 +1,11 @@
 //! Formats the results of a crash test: as text, as a table and as JSON.
 
+use phaselink_core::crash::image::Pieces;
+use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
+use phaselink_core::crash::sample::ImageCount;
+use phaselink_core::crash::{Image, Loss};
 use phaselink_core::problem::printable;
 use phaselink_core::report::{Table, units};
-use phaselink_serve::crash::image::Pieces;
-use phaselink_serve::crash::sample::ImageCount;
-use phaselink_serve::crash::{Image, Loss};
-use phaselink_serve::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
 use serde_json::{Value, json};
 
 use super::{CrashReport, SmallestFailure};

@@ -331,6 +331,15 @@ impl Faults {
         self.met.remove(&number)?.error
     }
 
+    /// Forgets the faults of requests that nobody waits for any more.
+    pub(super) fn forget_requests(&mut self) {
+        self.met.clear();
+        self.flying.clear();
+        self.due.retain(|_, due| {
+            matches!(due, DueEffect::Look { .. } | DueEffect::Instant(_) | DueEffect::PowerCut(_) | DueEffect::PowerOn)
+        });
+    }
+
     fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(Rule::count)
     }
@@ -448,7 +457,7 @@ impl Engine {
             DueEffect::Submit(id) => self.submit_late(now, id),
             DueEffect::Repeat(id, number) => {
                 if self.faults.as_ref().is_some_and(|faults| faults.is_awaited(id, number, &self.shared)) {
-                    self.host.on_completed(now, id, &self.devices[0].driver, &mut self.shared);
+                    self.see_completion(now, id);
                 }
             }
             DueEffect::Whole(id, number) => self.take_whole(now, id, number),
@@ -486,7 +495,7 @@ impl Engine {
         met.is_given_up = true;
         if let Some(id) = met.completed {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
-            self.host.on_completed(now, id, &self.devices[0].driver, &mut self.shared);
+            self.see_completion(now, id);
         }
     }
 
@@ -547,7 +556,7 @@ impl Engine {
     }
 
     /// Connects driver and controller anew, by an empty link.
-    fn connect_again(&mut self, now: Time, drive: &Drive, seed: u64) {
+    pub(super) fn connect_again(&mut self, now: Time, drive: &Drive, seed: u64) {
         self.devices[0].link.clear(now, &drive.dma, &drive.link);
         self.memory.release_reserved();
         (self.devices[0].driver, self.devices[0].controller) = connect(drive, seed, &mut self.memory, &mut self.shared);

@@ -27,6 +27,7 @@
 
 mod device;
 mod devices;
+pub mod driver_end;
 pub(crate) mod faults;
 mod outside;
 pub mod power;
@@ -44,6 +45,7 @@ use std::collections::VecDeque;
 use crate::config::Wait;
 use crate::drive::Drive;
 use crate::host::{Done, Host};
+use crate::ledger::StageTimes;
 use crate::ledger::record::RecordedBurst;
 use crate::ledger::trace::Trace;
 use crate::link::Arrival;
@@ -61,6 +63,7 @@ use crate::workload::generator::Generator;
 use crate::workload::{Job, Limits, side_by_side};
 use device::AttachedDevice;
 use devices::AttachedDevices;
+use driver_end::DriverEnd;
 use faults::Faults;
 pub use outside::{Completed, Input};
 use recorder::Recorder;
@@ -102,6 +105,9 @@ pub struct Engine {
     stack_names: Vec<String>,
     /// Injected requests that are complete and have not been taken.
     client_completed: VecDeque<Completed>,
+    /// Stages of these requests, if they are kept.
+    completed_stages: Option<VecDeque<StageTimes>>,
+    driver_end: DriverEnd,
     /// Thread that the commands of real hosts are counted for, by queue.
     queue_threads: Vec<u16>,
     plan: SubmissionPlan,
@@ -150,6 +156,8 @@ impl Engine {
             polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
+            completed_stages: None,
+            driver_end: DriverEnd::Host,
             queue_threads: Vec::new(),
             plan: SubmissionPlan::default(),
             warm_up: WarmUp::default(),
@@ -430,6 +438,9 @@ impl Engine {
     /// Submits a request to its driver.
     #[inline(always)]
     fn submit(&mut self, now: Time, request: RequestId) {
+        if let DriverEnd::Recorded { .. } = self.driver_end {
+            self.note_submission(now, request);
+        }
         if self.faults.is_some() {
             return self.submit_faulty(now, request);
         }
@@ -449,6 +460,22 @@ impl Engine {
 
     /// Submits requests of one thread together.
     fn submit_all(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
+        if let DriverEnd::Recorded { .. } = self.driver_end {
+            return self.submit_recorded(now, &requests.collect::<Vec<_>>());
+        }
+        self.submit_unrecorded(now, requests);
+    }
+
+    /// Submits requests of one thread together, and records them.
+    #[cold]
+    fn submit_recorded(&mut self, now: Time, requests: &[RequestId]) {
+        requests.iter().for_each(|request| self.note_submission(now, *request));
+        self.submit_unrecorded(now, requests.iter().copied());
+    }
+
+    /// Submits requests of one thread together that are not recorded.
+    #[inline(always)]
+    fn submit_unrecorded(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
         match (self.faults.is_some(), self.is_alone) {
             (true, _) => self.submit_faulty_together(now, &requests.collect::<Vec<_>>()),
             (false, false) => self.submit_to_devices(now, &requests.collect::<Vec<_>>()),
@@ -478,7 +505,8 @@ impl Engine {
         if trace.is_on() {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
-        match self.faults.is_some().then(|| faults::failure(&mut self.faults, done)).flatten() {
+        let error = self.faults.is_some().then(|| faults::failure(&mut self.faults, done)).flatten();
+        match error {
             Some(error) => {
                 self.recorder.record_failed(now, done, error);
                 if let Some(data) = &mut self.devices[0].data {
@@ -488,16 +516,19 @@ impl Engine {
             None => self.recorder.record(now, done),
         }
         let token = done.token;
+        if let (Some(kept), Some(_)) = (&mut self.completed_stages, token) {
+            kept.push_back(done.ledger.close(now).clone());
+        }
         requests.vacate(request);
         if let Some(token) = token {
-            self.complete_for_client(token, now);
+            self.complete_for_client(token, now, error);
         }
     }
 
     /// Keeps the completion of an injected request until it is taken.
     #[inline(never)]
-    fn complete_for_client(&mut self, token: u32, now: Time) {
-        self.client_completed.push_back(Completed { token, at: now });
+    fn complete_for_client(&mut self, token: u32, now: Time, error: Option<u32>) {
+        self.client_completed.push_back(Completed { token, at: now, error });
         self.shared.scheduler.look_up();
     }
 
@@ -653,9 +684,18 @@ impl Engine {
             if self.faults.is_some() && !self.hears_completion(now, request) {
                 continue;
             }
-            self.host.on_completed(now, request, &self.devices[0].driver, &mut self.shared);
+            self.see_completion(now, request);
         }
         self.shared.requests.completed.clear();
+    }
+
+    /// Handles a completion that a driver has seen.
+    #[inline(always)]
+    fn see_completion(&mut self, now: Time, request: RequestId) {
+        match self.driver_end {
+            DriverEnd::Host => self.host.on_completed(now, request, &self.devices[0].driver, &mut self.shared),
+            DriverEnd::Recorded { .. } | DriverEnd::Callers => self.on_driver_completion(now, request),
+        }
     }
 
     /// Ends commands of real hosts whose completions are in memory.
@@ -664,7 +704,7 @@ impl Engine {
         while let Some((token, request)) = self.shared.requests.answered.pop_front() {
             match request {
                 Some(request) => self.on_done(now, request),
-                None => self.complete_for_client(token, now),
+                None => self.complete_for_client(token, now, None),
             }
         }
     }

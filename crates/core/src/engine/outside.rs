@@ -31,6 +31,18 @@ pub enum Input {
         /// Time for which the request was held back.
         delayed: Span,
     },
+    /// A request at the driver, whose software is the caller's, for a thread made by [`Engine::add_driver_caller`], of an
+    /// operation that the drive [has](Drive::check_operation). Its completion is the driver's as well.
+    DriverRequest {
+        /// Thread that submits the request.
+        thread: u16,
+        /// Drive that the request is for, where there are several.
+        drive: u16,
+        /// Operation, place and length.
+        io: Io,
+        /// Number by which the caller knows the request.
+        token: u32,
+    },
     /// A register write of a host's own driver that has just reached the device.
     RegisterWrite {
         /// Address of the register in the machine's address space.
@@ -53,6 +65,8 @@ pub struct Completed {
     pub token: u32,
     /// Instant at which the application had its result.
     pub at: Time,
+    /// Error that the application is told, by its number in Linux, if an injected fault has made the request fail.
+    pub error: Option<u32>,
 }
 
 impl Engine {
@@ -114,7 +128,7 @@ impl Engine {
     }
 
     /// Adds a thread for commands that a real host's own driver writes: no simulated thread polls for their completions.
-    fn add_queue_client(&mut self, iodepth: u32) -> u16 {
+    pub(super) fn add_queue_client(&mut self, iodepth: u32) -> u16 {
         let thread = self.host.add_thread(iodepth, None, None);
         let place = self.recorder.add_client(iodepth);
         self.recorder.add_thread(thread, place);
@@ -134,6 +148,7 @@ impl Engine {
                 let due = at - delayed;
                 self.host.inject(at, due, thread, (io, token), &self.devices[0].driver, &mut self.shared);
             }
+            Input::DriverRequest { thread, drive, io, token } => self.submit_at_driver(at, thread, drive, io, token),
             Input::RegisterWrite { address, value } => {
                 let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
                 controller.on_register_write(at, address, value, &mut ports);

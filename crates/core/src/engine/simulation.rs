@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
+use crate::engine::driver_end::DriverRecord;
 use crate::engine::requests::KeptRequests;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
@@ -89,6 +90,16 @@ impl Simulation {
     /// Keeps the first `limit` requests that are counted, 400 bytes each.
     pub fn keep_requests(&mut self, limit: usize) {
         self.engine.keep_requests(limit);
+    }
+
+    /// Records the first `limit` requests that pass the drivers, with the instants of their submission and completion there.
+    pub fn record_driver(&mut self, limit: usize) {
+        self.engine.record_driver(limit);
+    }
+
+    /// Requests that were recorded at the drivers, in the order of their submission.
+    pub fn driver_records(&self) -> impl Iterator<Item = &DriverRecord> {
+        self.engine.driver_records()
     }
 
     /// Takes the requests that were kept, if any were to be, and ends the keeping.

@@ -18,9 +18,12 @@ pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, ports: &m
 
 #[inline(never)]
 fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
-    for part in parts(request, driver, ports.shared) {
+    let mut parts = std::mem::take(&mut ports.shared.requests.split);
+    split(request, driver, ports.shared, &mut parts);
+    for part in parts.drain(..) {
         driver.submit(now, part, ports);
     }
+    ports.shared.requests.split = parts;
 }
 
 /// Submits several requests of one thread to the device together.
@@ -35,22 +38,21 @@ pub fn submit_together(
     for request in requests {
         match ports.shared.requests[request].io.bytes <= bytes_max {
             true => commands.push(request),
-            false => commands.extend(parts(request, driver, ports.shared)),
+            false => split(request, driver, ports.shared, &mut commands),
         }
     }
     driver.submit_together(now, &commands, ports);
 }
 
-/// Returns the parts of a request that moves more data than a command, or the request itself if its operation has
+/// Appends the parts of a request that moves more data than a command, or the request itself if its operation has
 /// larger commands.
-fn parts(request: RequestId, driver: &impl Driver, shared: &mut Shared) -> Vec<RequestId> {
+fn split(request: RequestId, driver: &impl Driver, shared: &mut Shared, parts: &mut Vec<RequestId>) {
     let whole = shared.requests[request].clone();
     let bytes_max = driver.max_command_bytes(whole.io.op);
     if whole.io.bytes <= bytes_max {
-        return vec![request];
+        return parts.push(request);
     }
     shared.requests[request].parts_left = whole.io.bytes.div_ceil(bytes_max);
-    let mut parts = Vec::new();
     let mut done = 0;
     while done < whole.io.bytes {
         let bytes = bytes_max.min(whole.io.bytes - done);
@@ -58,7 +60,6 @@ fn parts(request: RequestId, driver: &impl Driver, shared: &mut Shared) -> Vec<R
         parts.push(shared.requests.insert(Request { io, parent: Some(request), ..whole.clone() }));
         done += bytes;
     }
-    parts
 }
 
 /// Returns the request that completes with this one: itself, or the whole whose last outstanding part it was; none

@@ -15,9 +15,10 @@ is wrong with an input raises :class:`InputError`, whose text tells all of it at
 """
 
 from ._drive import Drive, Preset, drives, load, presets
+from ._embed import Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed
 from ._executors import RayExecutor
 from ._native import VERSION as __version__
-from ._native import InputError
+from ._native import InputError, MisuseError
 from ._reproduce import Reproduction, papers, reproduce
 from ._results import Comparison, Prediction, Requests, Result, Steps, Transfers
 from ._search import Optimum, optimize
@@ -27,8 +28,12 @@ from ._verbs import compare, connect, dma, predict, run, trace
 
 __all__ = [
     "Comparison",
+    "Completion",
     "Drive",
+    "EmbeddedDrive",
     "InputError",
+    "MisuseError",
+    "OperationSummary",
     "Optimum",
     "Prediction",
     "Preset",
@@ -37,6 +42,7 @@ __all__ = [
     "Requests",
     "Result",
     "Served",
+    "SimPyDrive",
     "Steps",
     "Sweep",
     "Transfers",
@@ -45,6 +51,7 @@ __all__ = [
     "connect",
     "dma",
     "drives",
+    "embed",
     "figures",
     "load",
     "optimize",

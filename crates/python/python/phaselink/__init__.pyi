@@ -319,3 +319,95 @@ def serve(
     set: Overrides | None = None,
     **overrides: Any,
 ) -> Served: ...
+
+class MisuseError(ValueError):
+    code: int
+
+class Completion(NamedTuple):
+    ticket: int
+    submitted_ps: int
+    at_ps: int
+    status: str
+    data: bytes
+    stages: dict[str, int]
+    @property
+    def latency_ps(self) -> int: ...
+
+class OperationSummary(NamedTuple):
+    kind: str
+    operations: int
+    bytes: int
+    mean_ps: int
+    p99_ps: int
+    max_ps: int
+    stages: dict[str, int]
+
+class EmbeddedDrive:
+    drive: Drive
+    @property
+    def capacity_bytes(self) -> int: ...
+    @property
+    def block_bytes(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def is_volatile(self) -> bool: ...
+    @property
+    def now_ps(self) -> int: ...
+    @property
+    def next_at_ps(self) -> int | None: ...
+    @property
+    def in_flight(self) -> int: ...
+    def submit(
+        self,
+        now_ps: int,
+        kind: str,
+        offset: int = 0,
+        bytes: int = 0,
+        *,
+        data: bytes | None = None,
+        durable: bool = False,
+        queue: int = 0,
+    ) -> int: ...
+    def advance(self, to_ps: int) -> None: ...
+    def advance_to_completion(self, to_ps: int) -> bool: ...
+    def completions(self) -> Iterator[Completion]: ...
+    def take(self, ticket: int) -> Completion: ...
+    def wait(self, ticket: int) -> Completion: ...
+    def batch(
+        self,
+        kinds: str | Sequence[str],
+        offsets: Iterable[int],
+        bytes: int,
+        *,
+        at_ps: Iterable[int] | None = None,
+        depth: int = 1,
+        queue: int = 0,
+    ) -> tuple[Any, Any]: ...
+    def peek(self, offset: int, bytes: int) -> bytes: ...
+    def inject_fault(self, rule: str) -> None: ...
+    def cut_power(self, now_ps: int | None = None, survives: str = "drawn", seed: int = 1) -> None: ...
+    def snapshot(self) -> Any: ...
+    def restore(self, snapshot: Any) -> None: ...
+    def summary(self) -> list[OperationSummary]: ...
+
+class SimPyDrive:
+    env: Any
+    drive: EmbeddedDrive
+    def __init__(self, env: Any, drive: EmbeddedDrive, unit_s: float = 1.0) -> None: ...
+    def read(self, offset: int, bytes: int, **options: Any) -> Any: ...
+    def write(self, offset: int, data: bytes | int, **options: Any) -> Any: ...
+    def flush(self, **options: Any) -> Any: ...
+
+def embed(
+    drive: DriveLike,
+    /,
+    *,
+    set: Overrides | None = None,
+    seed: int = 1,
+    data: bool = True,
+    stages: bool = False,
+    power_cuts: bool = False,
+    host_software: bool = False,
+    **overrides: Any,
+) -> EmbeddedDrive: ...

@@ -1,5 +1,5 @@
 //! Every change that hosts have asked for, with its bytes, in the order of arrival and of answers: what
-//! [`crash`](crate::crash) makes images of.
+//! [`crash`](phaselink_core::crash) makes images of.
 //!
 //! A change is made to the store while the history is held, so that both have the same order. A request counts as answered
 //! just before its answer is sent: nobody has seen an answer that the history does not know of, and a flush that came
@@ -8,10 +8,10 @@
 use std::mem;
 use std::sync::{Arc, Mutex};
 
-use super::recording::{DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 use crate::device::Stop;
 use crate::device::store::Store;
 use crate::device::tally::locked;
+use phaselink_core::crash::recording::{DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 
 /// A history under way.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl History {
         };
         let place = recording.requests.len();
         self.count(if let RecordedOp::Write(data) = &kind { data.len() } else { 0 });
-        recording.requests.push(RecordedRequest { kind, offset: start, bytes: (end - start) as u32, durable });
+        recording.requests.push(RecordedCommand { kind, offset: start, bytes: (end - start) as u32, durable });
         recording.events.push(RecordedEvent::Arrived(place));
         (changed, Ticket(place))
     }
@@ -132,8 +132,8 @@ fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::recording::Durability;
     use crate::device::store::Geometry;
+    use phaselink_core::crash::recording::Durability;
 
     fn drive(bytes_max: u64) -> (Store, History, Arc<Stop>) {
         let store = Store::in_memory(Geometry { capacity_bytes: 4096, block_bytes: 512 }).unwrap();

@@ -11,7 +11,6 @@ pub mod metrics;
 pub mod pace;
 pub mod pipe;
 pub mod record;
-pub mod recording;
 pub mod report;
 pub mod store;
 pub mod tally;

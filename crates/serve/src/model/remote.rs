@@ -72,7 +72,7 @@ impl<'a> RemoteEngine<'a> {
     pub fn take_known(&mut self) -> Option<Completed> {
         let [token, at, ..] = self.results.take()?;
         self.in_flight -= 1;
-        Some(Completed { token: token as u32, at: Time::from_ps(at) })
+        Some(Completed { token: token as u32, at: Time::from_ps(at), error: None })
     }
 
     /// Returns true if no request of this caller is in the engine.
@@ -138,7 +138,7 @@ mod tests {
         assert!(!engine.listen());
         remote.submit(submitted, 0, READ, 5, false, Span::ZERO);
         assert!(engine.poll(LATER, LATER));
-        assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due }));
+        assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due, error: None }));
         engine.submit(submitted, 1, READ, 7, false, Span::ZERO);
         engine.poll(LATER + Span::from_ms(1), LATER);
         let own = engine.take_known().map(|completed| completed.token);

@@ -273,7 +273,7 @@ impl<'a> SharedEngine<'a> {
         self.wall.pass_on();
         let at = submitted + completed.at.since(arrived);
         if source == OWN_THREAD {
-            return self.results.push_back(Completed { token, at });
+            return self.results.push_back(Completed { token, at, error: None });
         }
         let mut record = [0; WORDS];
         record[..2].copy_from_slice(&[token.into(), at.as_ps()]);

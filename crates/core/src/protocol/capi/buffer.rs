@@ -1,20 +1,19 @@
 //! Write buffer of the AFU: data in it counts as written, and leaves it for the row buffers of the memory.
 
-use std::collections::BTreeMap;
-
+use crate::table::SortedMap;
 use crate::time::Time;
 
 /// Bytes in the buffer, by the time at which they leave it.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     bytes_free: u64,
-    leaving: BTreeMap<Time, u64>,
+    leaving: SortedMap<Time, u64>,
 }
 
 impl WriteBuffer {
     /// Returns an empty buffer.
     pub(super) fn new(bytes: u64) -> WriteBuffer {
-        WriteBuffer { bytes_free: bytes, leaving: BTreeMap::new() }
+        WriteBuffer { bytes_free: bytes, leaving: SortedMap::default() }
     }
 
     /// Admits `bytes`, now or as soon as there is room, and returns that time. The memory knows when it takes each
@@ -24,12 +23,13 @@ impl WriteBuffer {
     /// If they are more than the whole buffer.
     pub(super) fn admit(&mut self, now: Time, bytes: u32) -> Time {
         let mut at = now;
-        while let Some(entry) = self.leaving.first_entry() {
-            if *entry.key() > at && self.bytes_free >= u64::from(bytes) {
+        while let Some(&(leaves_at, leaving)) = self.leaving.first() {
+            if leaves_at > at && self.bytes_free >= u64::from(bytes) {
                 break;
             }
-            at = at.max(*entry.key());
-            self.bytes_free += entry.remove();
+            at = at.max(leaves_at);
+            self.bytes_free += leaving;
+            self.leaving.pop_first();
         }
         self.bytes_free = self.bytes_free.checked_sub(bytes.into()).expect("no write is larger than the buffer");
         at
@@ -37,7 +37,8 @@ impl WriteBuffer {
 
     /// Notes the time at which admitted bytes leave.
     pub(super) fn leave(&mut self, at: Time, bytes: u32) {
-        *self.leaving.entry(at).or_insert(0) += u64::from(bytes);
+        let together = self.leaving.get(&at).copied().unwrap_or(0);
+        self.leaving.insert(at, together + u64::from(bytes));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::memory::HostMemory;
 use crate::protocol::halves;
 use crate::protocol::ports::{HostPorts, Settled};
 use crate::request::Io;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 use super::Role;
@@ -82,12 +83,10 @@ impl Driver {
     /// Fills a free element with waiting requests, and writes the doorbell.
     fn send(&mut self, number: u16, ports: &mut HostPorts) {
         let count = self.waiting.len().min(self.commands_per_element);
-        let requests: Vec<RequestId> = self.waiting.drain(..count).collect();
-        let commands: Vec<Command> = requests
-            .iter()
-            .enumerate()
-            .map(|(place, request)| self.command(usize::from(number), place, *request, ports))
-            .collect();
+        let requests: SmallVec<[RequestId; COMMANDS_MAX]> = self.waiting.drain(..count).collect();
+        let requests = requests.into_iter().enumerate();
+        let commands: SmallVec<[Command; COMMANDS_MAX]> =
+            requests.map(|(place, request)| self.command(usize::from(number), place, request, ports)).collect();
         let element = &mut self.elements[usize::from(number)];
         element.round = element.round.wrapping_add(1);
         element.under_way = count as u8;

@@ -7,10 +7,11 @@
 //! Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel Optane
 //! Persistent Memory", EuroSys 2022); that this device does so too is assumed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::LINE_BYTES;
 use crate::media::Media;
+use crate::table::SortedMap;
 use crate::time::Time;
 
 /// Lines of a unit, one bit each.
@@ -71,15 +72,15 @@ impl Counts {
 pub struct Buffer {
     unit_bytes: u32,
     capacity: usize,
-    reads: BTreeMap<u64, Read>,
+    reads: SortedMap<u64, Read>,
     /// Units that have been read, the oldest first; some of them may have no lines left.
     read_order: VecDeque<u64>,
-    writes: BTreeMap<u64, Written>,
-    write_order: BTreeMap<u64, u64>,
+    writes: SortedMap<u64, Written>,
+    write_order: SortedMap<u64, u64>,
     next_serial: u64,
     /// Free places for written units, and the times at which others become free.
     places_free: usize,
-    leaving: BTreeMap<Time, usize>,
+    leaving: SortedMap<Time, usize>,
     /// Counters since the start of the run.
     pub counts: Counts,
 }
@@ -90,13 +91,13 @@ impl Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
             capacity: config.buffer_units as usize,
-            reads: BTreeMap::new(),
+            reads: SortedMap::default(),
             read_order: VecDeque::new(),
-            writes: BTreeMap::new(),
-            write_order: BTreeMap::new(),
+            writes: SortedMap::default(),
+            write_order: SortedMap::default(),
             next_serial: 0,
             places_free: config.buffer_units as usize,
-            leaving: BTreeMap::new(),
+            leaving: SortedMap::default(),
             counts: Counts::default(),
         }
     }
@@ -123,7 +124,7 @@ impl Buffer {
     pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
         let (unit, line) = self.place(offset);
         self.take(unit, line);
-        if !self.writes.contains_key(&unit) {
+        if self.writes.get(&unit).is_none() {
             let admitted_at = self.admit(now, media);
             self.writes.insert(unit, Written { lines: 0, admitted_at, serial: self.next_serial });
             self.write_order.insert(self.next_serial, unit);
@@ -145,10 +146,10 @@ impl Buffer {
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
         let unit_bytes = u64::from(self.unit_bytes);
         let end = offset + u64::from(bytes);
-        let held: Vec<u64> =
-            self.writes.range(offset / unit_bytes..end.div_ceil(unit_bytes)).map(|(&unit, _)| unit).collect();
-        for unit in held {
+        let (mut from, end_unit) = (offset / unit_bytes, end.div_ceil(unit_bytes));
+        while let Some(unit) = self.writes.key_from(&from).filter(|unit| *unit < end_unit) {
             self.send(now, unit, media);
+            from = unit + 1;
         }
         media.flush(now, offset, bytes)
     }
@@ -195,18 +196,19 @@ impl Buffer {
     fn admit(&mut self, now: Time, media: &mut Media) -> Time {
         let mut at = now;
         loop {
-            while let Some(entry) = self.leaving.first_entry().filter(|entry| *entry.key() <= at) {
-                self.places_free += entry.remove();
+            while let Some(&(_, leaving)) = self.leaving.first().filter(|(leaves_at, _)| *leaves_at <= at) {
+                self.places_free += leaving;
+                self.leaving.pop_first();
             }
             if self.places_free > 0 {
                 self.places_free -= 1;
                 return at;
             }
             if self.leaving.is_empty() {
-                let (_, unit) = self.write_order.first_key_value().expect("every place is taken by a unit");
-                self.send(at, *unit, media);
+                let &(_, unit) = self.write_order.first().expect("every place is taken by a unit");
+                self.send(at, unit, media);
             }
-            at = at.max(*self.leaving.first_key_value().expect("a unit is leaving").0);
+            at = at.max(self.leaving.first().expect("a unit is leaving").0);
         }
     }
 
@@ -223,7 +225,8 @@ impl Buffer {
         }
         self.counts.unit_writes += 1;
         let timing = media.gather(from, offset, self.unit_bytes);
-        *self.leaving.entry(timing.buffered_at).or_insert(0) += 1;
+        let together = self.leaving.get(&timing.buffered_at).copied().unwrap_or(0);
+        self.leaving.insert(timing.buffered_at, together + 1);
     }
 }
 

@@ -231,13 +231,13 @@ mod tests {
     use super::*;
     use crate::device::Stop;
     use crate::device::history::History;
-    use crate::device::recording::{Durability, DurabilityRules, RecordedEvent};
     use crate::device::store::{Geometry, Store};
     use crate::front::nbd::client::Client;
     use crate::front::nbd::export::Export;
     use crate::front::nbd::socket::Listener;
     use crate::front::nbd::uri::Uri;
     use crate::front::nbd::wire::{Request, command};
+    use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent};
 
     const GEOMETRY: Geometry = Geometry { capacity_bytes: 4096, block_bytes: 512 };
 

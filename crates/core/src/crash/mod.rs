@@ -1,8 +1,8 @@
 //! Every state that a power failure may leave on a drive, computed from a recording of its requests.
 //!
-//! The module does no I/O: a [`Recording`](crate::device::recording::Recording) goes in, [`Image`]s and their bytes come out.
+//! The module does no I/O: a [`Recording`](recording::Recording) goes in, [`Image`]s and their bytes come out.
 //!
-//! - [`format`] reads and writes a recording as a file.
+//! - [`recording`] holds what happened to a drive; [`format`] reads and writes a recording as a file.
 //! - [`timeline`] says at which cuts a request must be on the drive, may be on it, or cannot be on it yet.
 //! - [`image`] names one state: a cut, and the parts of open requests that are lost.
 //! - [`sample`] lists all images of a recording, or draws some of every kind.
@@ -13,13 +13,14 @@
 
 pub mod format;
 pub mod image;
+pub mod recording;
 pub mod sample;
 pub mod shrink;
 pub mod timeline;
 pub mod view;
 
 pub use image::{Image, Loss};
-pub use timeline::Timeline;
+pub use timeline::CutTimeline;
 
 #[cfg(test)]
 mod oracle;

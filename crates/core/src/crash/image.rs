@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use phaselink_core::problem::Problem;
+use crate::problem::Problem;
 
-use super::timeline::Timeline;
-use crate::device::recording::Recording;
+use super::recording::Recording;
+use super::timeline::CutTimeline;
 
 /// State after a power cut: everything that had arrived is there, except for the losses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ impl Image {
     ///
     /// # Errors
     /// The first request that cannot be lost in this way.
-    pub fn check(&self, recording: &Recording, timeline: &Timeline) -> Result<(), String> {
+    pub fn check(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
         if !recording.cuts().contains(&self.cut) {
             let cuts = recording.cuts();
             return Err(format!("cut={}; the recording has cuts from {} to {}", self.cut, cuts.start, cuts.end - 1));
@@ -87,7 +87,7 @@ impl Image {
     ///
     /// # Errors
     /// If the name is malformed, or the recording does not allow its image.
-    pub fn parse(text: &str, recording: &Recording, timeline: &Timeline) -> Result<Image, Problem> {
+    pub fn parse(text: &str, recording: &Recording, timeline: &CutTimeline) -> Result<Image, Problem> {
         let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
         let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
         image.check(recording, timeline).map_err(wrong)?;
@@ -100,7 +100,7 @@ fn is_ascending(there: &[(u32, u32)]) -> bool {
     there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
 
-fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Image> {
+fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<Image> {
     let mut words = text.split(',');
     let mut image = Image::whole(words.next()?.strip_prefix("cut=")?.parse().ok()?);
     for word in words {
@@ -139,7 +139,7 @@ fn range(text: &str) -> Option<RangeInclusive<u32>> {
 
 impl Image {
     /// Returns the name of this image, with ranges of missing requests where nothing else in them could be missing.
-    pub fn name(&self, recording: &Recording, timeline: &Timeline) -> String {
+    pub fn name(&self, recording: &Recording, timeline: &CutTimeline) -> String {
         let missing: Vec<usize> =
             self.lost.iter().filter(|(_, lost)| **lost == Loss::All).map(|(&place, _)| place).collect();
         let is_there = |place: &usize| recording.requests[*place].is_change() && timeline.is_open(*place, self.cut);

@@ -1,11 +1,11 @@
 //! A recording of the requests that a drive received, their completions and the lines that an application printed, in order.
 //!
-//! A recording has no clock: the place of an event in the list is its only time. [`History`](super::history::History) makes
-//! recordings, and [`crash`](crate::crash) derives from one every state that a power failure may leave behind.
+//! A recording has no clock: the place of an event in the list is its only time. A served or an
+//! embedded drive makes recordings, and [`crash`](super) derives from one every state that a power failure may leave behind.
 
 use std::ops::Range;
 
-use phaselink_core::drive::Drive;
+use crate::drive::Drive;
 
 /// The point from which on a drive keeps a write across a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct DurabilityRules {
 
 /// Request that changes the bytes of the drive, or makes earlier changes durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedRequest {
+pub struct RecordedCommand {
     /// Operation, with the data of a write.
     pub kind: RecordedOp,
     /// First byte on the drive, a multiple of the block.
@@ -79,7 +79,7 @@ pub struct Recording {
     /// Guarantees of the drive for power failures.
     pub rules: DurabilityRules,
     /// Requests in the order of their arrival.
-    pub requests: Vec<RecordedRequest>,
+    pub requests: Vec<RecordedCommand>,
     /// Lines that the application printed, each with its line end.
     pub lines: Vec<Vec<u8>>,
     /// Events in the order in which they happened.
@@ -101,7 +101,7 @@ impl Recording {
 
     /// Returns the number of pieces that a power failure may tear a request into: 1 for an atomic change, 0 for a flush.
     pub fn pieces(&self, request: usize) -> u32 {
-        let RecordedRequest { ref kind, bytes, .. } = self.requests[request];
+        let RecordedCommand { ref kind, bytes, .. } = self.requests[request];
         match kind {
             RecordedOp::Flush => 0,
             _ if bytes <= self.rules.atomic_bytes => 1,
@@ -119,7 +119,7 @@ impl Recording {
     }
 }
 
-impl RecordedRequest {
+impl RecordedCommand {
     /// Returns true if the request changes bytes of the drive.
     pub fn is_change(&self) -> bool {
         self.kind != RecordedOp::Flush

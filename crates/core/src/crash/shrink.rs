@@ -1,15 +1,15 @@
 //! Search for the smallest image that still fails.
 
 use super::image::{Image, Loss};
-use super::timeline::Timeline;
-use crate::device::recording::Recording;
+use super::recording::Recording;
+use super::timeline::CutTimeline;
 
 /// Returns an image that fails like `image`, with a cut as early and as few losses as `tries` calls of `fails` allow.
 /// The search first moves the cut before requests that are missing anyway, then restores more and more of the missing
 /// requests (Zeller and Hildebrandt's delta debugging, with complements alone).
 pub fn shrink(
     recording: &Recording,
-    timeline: &Timeline,
+    timeline: &CutTimeline,
     image: Image,
     tries: usize,
     mut fails: impl FnMut(&Image) -> bool,
@@ -45,7 +45,7 @@ fn without(image: &Image, first: usize, size: usize) -> Image {
 }
 
 /// Returns an image with the same bytes, cut before the last requests that are missing anyway.
-fn cut_earlier(recording: &Recording, timeline: &Timeline, image: &Image) -> Image {
+fn cut_earlier(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
     let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);
     let last = unsettled.rev().find(is_there);

@@ -5,11 +5,11 @@
 //! *durable*: the completion of a flush that arrived after the request's own completion; its own completion if it has
 //! force unit access; or its own completion where the drive's buffer survives a power loss.
 
-use crate::device::recording::{Durability, RecordedEvent, Recording};
+use super::recording::{Durability, RecordedEvent, Recording};
 
 /// Events at which each request arrived, completed and became durable.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct CutTimeline {
     requests: Vec<RequestInstants>,
     /// For each request, the first cut at which it and all changes before it are durable.
     settled_at: Vec<usize>,
@@ -39,9 +39,9 @@ pub struct Epoch {
 /// Later than every cut.
 const NEVER: usize = usize::MAX;
 
-impl Timeline {
+impl CutTimeline {
     /// Returns the timeline of a recording.
-    pub fn new(recording: &Recording) -> Timeline {
+    pub fn new(recording: &Recording) -> CutTimeline {
         let mut requests = instants(recording);
         flush(recording, &mut requests);
         for (place, request) in requests.iter_mut().enumerate() {
@@ -55,7 +55,7 @@ impl Timeline {
             }
         }
         let settled_at = settled(recording, &requests);
-        let mut timeline = Timeline { requests, settled_at, epochs: Vec::new() };
+        let mut timeline = CutTimeline { requests, settled_at, epochs: Vec::new() };
         timeline.epochs = timeline.find_epochs(recording);
         timeline
     }

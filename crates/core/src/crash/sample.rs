@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_core::random::Random;
+use crate::random::{Random, mix};
 
 use super::image::{Image, Loss};
-use super::timeline::{Epoch, Timeline};
-use crate::device::recording::Recording;
+use super::recording::Recording;
+use super::timeline::{CutTimeline, Epoch};
 
 /// Number of possible images.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ const REPEATED_MAX: usize = 1000;
 /// The states of an epoch are all sets between the durable and the arrived pieces, and both only grow. So a state that
 /// several epochs share is shared by neighbours, and the states that an epoch shares with the next are those with
 /// everything that becomes durable in between.
-pub fn possible(timeline: &Timeline) -> ImageCount {
+pub fn possible(timeline: &CutTimeline) -> ImageCount {
     let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
     let most = timeline.epochs().iter().map(|epoch| epoch.pieces).max().unwrap_or(0);
     if most <= PIECES_COUNTED_MAX {
@@ -41,7 +41,7 @@ pub fn possible(timeline: &Timeline) -> ImageCount {
 
 /// Returns up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise images of every
 /// kind in turn, which the seed draws. No image comes twice.
-pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
+pub fn images(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
         ImageCount::Exact(count) if count <= wanted as u64 => all(recording, timeline),
         _ => sampled(recording, timeline, wanted, seed),
@@ -49,12 +49,12 @@ pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u
 }
 
 /// Returns a sample of a recording that has more images than are wanted.
-pub(super) fn sampled(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
+pub(super) fn sampled(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     Sampler { recording, timeline, random: Random::stream(seed, "crash images") }.sample(wanted)
 }
 
 /// Returns every image, each at the last cut that can leave it.
-fn all(recording: &Recording, timeline: &Timeline) -> Vec<Image> {
+fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     let last = timeline.epochs().len() - 1;
     let of_epoch = |(place, epoch): (usize, &Epoch)| {
         let (is_last, cut) = (place == last, epoch.cut);
@@ -76,6 +76,47 @@ fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image
         bit += pieces;
     }
     image
+}
+
+/// Returns up to `wanted` images of the recording's last cut: all, if there are no more, and otherwise images of every kind,
+/// which the seed draws. What had not arrived at the cut of such an image is missing in it, as if it were still on its way.
+pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
+    let cut = recording.events.len();
+    let open = timeline.open(recording, cut);
+    let pieces: u64 = open.iter().map(|&place| u64::from(recording.pieces(place))).sum();
+    if pieces < u64::from(usize::BITS) && 1 << pieces <= wanted as u64 {
+        return (0..1 << pieces).map(|there| image(recording, &open, cut, there)).collect();
+    }
+    let at_last_cut = |mut image: Image| {
+        let later = open.iter().filter(|&&place| !timeline.has_arrived(place, image.cut));
+        image.lost.extend(later.map(|&place| (place, Loss::All)));
+        image.cut = cut;
+        image.check(recording, timeline).is_ok().then_some(image)
+    };
+    let drawn = sampled(recording, timeline, wanted, seed).into_iter().filter_map(at_last_cut);
+    let mut images: BTreeSet<Image> = drawn.collect();
+    for number in 0.. {
+        if images.len() >= wanted || number > REPEATED_MAX as u64 + wanted as u64 {
+            break;
+        }
+        images.insert(drawn_of(recording, timeline, cut, seed, number));
+    }
+    images.into_iter().take(wanted).collect()
+}
+
+fn drawn_of(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64, number: u64) -> Image {
+    drawn(recording, timeline, cut, mix(seed ^ mix(number)))
+}
+
+/// Returns the image of a cut in which everything is missing that may be.
+pub fn least(recording: &Recording, timeline: &CutTimeline, cut: usize) -> Image {
+    Image { cut, lost: timeline.open(recording, cut).into_iter().map(|place| (place, Loss::All)).collect() }
+}
+
+/// Returns a random image of one cut: the state that one power failure there leaves. `seed` decides about every request that
+/// is open.
+pub fn drawn(recording: &Recording, timeline: &CutTimeline, cut: usize, seed: u64) -> Image {
+    Sampler { recording, timeline, random: Random::stream(seed, "power cut") }.at_cut(cut)
 }
 
 /// Kind of an image in a sample.
@@ -105,7 +146,7 @@ enum Tear {
 
 struct Sampler<'a> {
     recording: &'a Recording,
-    timeline: &'a Timeline,
+    timeline: &'a CutTimeline,
     random: Random,
 }
 
@@ -195,12 +236,16 @@ impl Sampler<'_> {
         }
     }
 
-    /// Returns a random image: a random request determines the cut, and each request that is open there is lost with
-    /// the same probability.
+    /// Returns a random image: a random request determines the cut.
     fn at_random(&mut self, open: &[usize]) -> Image {
         let place = open[self.below(open.len() as u64) as usize];
         let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
         let cut = first + self.below((last - first) as u64 + 1) as usize;
+        self.at_cut(cut)
+    }
+
+    /// Returns a random image of this cut: each request that is open there is lost with the same probability.
+    fn at_cut(&mut self, cut: usize) -> Image {
         let (share, torn_share) = (self.random.unit(), self.random.unit() / 2.0);
         let mut image = Image::whole(cut);
         for place in self.timeline.open(self.recording, cut) {

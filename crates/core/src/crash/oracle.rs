@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::format::{decode, encode};
 use super::image::{Image, Loss};
+use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 use super::sample::{ImageCount, images, possible, sampled};
 use super::shrink::shrink;
-use super::timeline::Timeline;
+use super::timeline::CutTimeline;
 use super::view::ImageView;
-use crate::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 
 const BLOCK: u32 = 512;
 
@@ -52,7 +52,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
             .collect();
         // Pieces of open changes, one bit each.
         let pieces = |change: usize| {
-            let RecordedRequest { bytes, .. } = recording.requests[change];
+            let RecordedCommand { bytes, .. } = recording.requests[change];
             if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }
         };
         let open: Vec<usize> = arrived.iter().copied().filter(|&one| !must_be_there(recording, one, cut)).collect();
@@ -82,7 +82,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
 }
 
 fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
-    let timeline = Timeline::new(recording);
+    let timeline = CutTimeline::new(recording);
     let mut view = ImageView::new(recording, &timeline);
     images.iter().map(|image| state(&mut view, image)).collect()
 }
@@ -119,7 +119,7 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
         let (offset, bytes) = if kind == RecordedOp::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");
         recording.events.push(RecordedEvent::Arrived(recording.requests.len()));
-        recording.requests.push(RecordedRequest { kind, offset, bytes, durable });
+        recording.requests.push(RecordedCommand { kind, offset, bytes, durable });
     }
     recording
 }
@@ -128,12 +128,12 @@ const VOLATILE: DurabilityRules =
     DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush };
 
 fn all(recording: &Recording) -> Vec<Image> {
-    images(recording, &Timeline::new(recording), usize::MAX, 1)
+    images(recording, &CutTimeline::new(recording), usize::MAX, 1)
 }
 
 fn counted(recording: &Recording) -> usize {
     let images = all(recording);
-    assert_eq!(possible(&Timeline::new(recording)), ImageCount::Exact(images.len() as u64));
+    assert_eq!(possible(&CutTimeline::new(recording)), ImageCount::Exact(images.len() as u64));
     assert_eq!(states(recording, &images), legal_states(recording));
     images.len()
 }
@@ -178,7 +178,7 @@ fn what_has_prepared_the_drive_is_there() {
 #[test]
 fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
     let recording = recording(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("long", 1)], VOLATILE);
-    let timeline = Timeline::new(&recording);
+    let timeline = CutTimeline::new(&recording);
     let parse = |text: &str| Image::parse(text, &recording, &timeline);
     for image in all(&recording) {
         assert_eq!(parse(&image.name(&recording, &timeline)).unwrap(), image);
@@ -239,7 +239,7 @@ proptest! {
 
     #[test]
     fn samples_are_legal_and_differ_and_reach_every_state_in_the_end(recording in recordings(), seed: u64, wanted in 1..60usize) {
-        let timeline = Timeline::new(&recording);
+        let timeline = CutTimeline::new(&recording);
         let legal = legal_states(&recording);
         let sample = sampled(&recording, &timeline, wanted, seed);
         prop_assert!(sample.len() <= wanted);
@@ -257,7 +257,7 @@ proptest! {
 
     #[test]
     fn images_look_the_same_in_any_order(recording in recordings(), seed: u64) {
-        let timeline = Timeline::new(&recording);
+        let timeline = CutTimeline::new(&recording);
         let images = all(&recording);
         let mut view = ImageView::new(&recording, &timeline);
         let in_order: Vec<State> = images.iter().map(|image| state(&mut view, image)).collect();
@@ -280,7 +280,7 @@ proptest! {
 
     #[test]
     fn shrinking_leaves_nothing_that_could_be_left_out(recording in recordings(), seed: u64, culprit: u8) {
-        let timeline = Timeline::new(&recording);
+        let timeline = CutTimeline::new(&recording);
         let sample = images(&recording, &timeline, 50, seed);
         let is_gone = |image: &Image| {
             image.lost.keys().any(|place| *place == usize::from(culprit) % 6)

@@ -9,7 +9,7 @@
 //!
 //! Numbers have their little end first.
 
-use crate::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
+use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
 
 /// First bytes of every recording, with the version.
 pub const MAGIC: [u8; 16] = *b"phaselink crash\x01";
@@ -56,7 +56,7 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     bytes
 }
 
-fn put_request(bytes: &mut Vec<u8>, request: &RecordedRequest) {
+fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
     let (kind, data): (u8, &[u8]) = match &request.kind {
         RecordedOp::Flush => return bytes.push(FLUSH),
         RecordedOp::Write(data) => (WRITE, data),
@@ -150,9 +150,9 @@ fn take_request(
     reader: &mut RecordingReader<'_>,
     kind: u8,
     recording: &Recording,
-) -> Result<RecordedRequest, &'static str> {
+) -> Result<RecordedCommand, &'static str> {
     if kind == FLUSH {
-        return Ok(RecordedRequest { kind: RecordedOp::Flush, offset: 0, bytes: 0, durable: false });
+        return Ok(RecordedCommand { kind: RecordedOp::Flush, offset: 0, bytes: 0, durable: false });
     }
     let (offset, bytes, durable) = (reader.u64()?, reader.u32()?, reader.bool()?);
     let block = u64::from(recording.rules.block_bytes);
@@ -166,7 +166,7 @@ fn take_request(
         ZERO => RecordedOp::Zero,
         _ => RecordedOp::Trim,
     };
-    Ok(RecordedRequest { kind, offset, bytes, durable })
+    Ok(RecordedCommand { kind, offset, bytes, durable })
 }
 
 struct RecordingReader<'a> {

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use super::image::{Image, Loss};
-use super::timeline::Timeline;
-use crate::device::recording::{RecordedOp, Recording};
+use super::recording::{RecordedOp, Recording};
+use super::timeline::CutTimeline;
 
 /// Zeros with which blocks without data are compared.
 const ZEROS: [u8; 4096] = [0; 4096];
@@ -42,7 +42,7 @@ impl BlockSource {
 #[derive(Debug)]
 pub struct ImageView<'a> {
     recording: &'a Recording,
-    timeline: &'a Timeline,
+    timeline: &'a CutTimeline,
     /// Number of requests that are laid down as settled.
     settled: usize,
     base: Vec<BlockSource>,
@@ -62,7 +62,7 @@ pub struct ImageBlocks<'a> {
 
 impl<'a> ImageView<'a> {
     /// Returns a view of a drive of zeros.
-    pub fn new(recording: &'a Recording, timeline: &'a Timeline) -> ImageView<'a> {
+    pub fn new(recording: &'a Recording, timeline: &'a CutTimeline) -> ImageView<'a> {
         let zeros = || vec![BlockSource::ZEROS; recording.blocks()];
         ImageView { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }

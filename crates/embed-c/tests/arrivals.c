@@ -1,0 +1,147 @@
+/* Submits arrivals that were recorded at the driver of a run, and checks the picosecond of every completion; then misuses the
+ * drive in every way that C allows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "phaselink_drive.h"
+
+#define ROWS_MAX 4096
+
+struct row {
+    char drive[64], setting[64], operation[16];
+    unsigned queue;
+    uint64_t offset, bytes, submitted, completed, ticket;
+};
+
+static struct row rows[ROWS_MAX];
+
+static void fail(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, phaselink_drive_error());
+    exit(1);
+}
+
+/* Takes the next field of a line, which may be empty. */
+static char *field(char **rest) {
+    char *start = *rest, *end = strpbrk(start, ";\n");
+    if (end) {
+        *end = 0;
+        *rest = end + 1;
+    }
+    return start;
+}
+
+static int read_rows(const char *path) {
+    char line[512];
+    int count = 0;
+    FILE *file = fopen(path, "r");
+    if (!file || !fgets(line, sizeof line, file)) {
+        perror(path);
+        exit(1);
+    }
+    while (count < ROWS_MAX && fgets(line, sizeof line, file)) {
+        char *rest = line;
+        struct row *row = &rows[count++];
+        snprintf(row->drive, sizeof row->drive, "%s", field(&rest));
+        snprintf(row->setting, sizeof row->setting, "%s", field(&rest));
+        row->queue = (unsigned)strtoul(field(&rest), NULL, 10);
+        snprintf(row->operation, sizeof row->operation, "%s", field(&rest));
+        row->offset = strtoull(field(&rest), NULL, 10);
+        row->bytes = strtoull(field(&rest), NULL, 10);
+        row->submitted = strtoull(field(&rest), NULL, 10);
+        row->completed = strtoull(field(&rest), NULL, 10);
+    }
+    fclose(file);
+    return count;
+}
+
+/* Submits the rows of one drive. */
+static void replay(struct row *first, int count) {
+    phaselink_drive *drive;
+    phaselink_completion done;
+    if (phaselink_drive_open(first->drive, first->setting, 1, PHASELINK_WITHOUT_DATA, &drive) != 0)
+        fail(first->drive);
+    for (int place = 0; place < count; place++) {
+        struct row *row = &first[place];
+        uint32_t kind = strcmp(row->operation, "read") == 0 ? PHASELINK_READ : PHASELINK_WRITE;
+        phaselink_operation operation = {kind, 0, row->offset, row->bytes, NULL};
+        uint16_t queue = (uint16_t)(row->queue % phaselink_drive_queues(drive));
+        if (phaselink_drive_submit(drive, row->submitted, queue, &operation, &row->ticket) != 0)
+            fail(row->drive);
+    }
+    for (int place = 0; place < count; place++) {
+        struct row *row = &first[place];
+        if (phaselink_drive_wait(drive, row->ticket, &done) != 0)
+            fail(row->drive);
+        if (done.at_ps != row->completed) {
+            fprintf(stderr, "%s, row %d: %" PRIu64 " ps for %" PRIu64 "\n", row->drive, place, done.at_ps, row->completed);
+            exit(1);
+        }
+    }
+    phaselink_drive_close(drive);
+}
+
+static void expect(int found, int expected, const char *what) {
+    if (found != expected || (expected < 0 && !*phaselink_drive_error())) {
+        fprintf(stderr, "%s: %d for %d (%s)\n", what, found, expected, phaselink_drive_error());
+        exit(1);
+    }
+}
+
+static void misuse(void) {
+    char page[4096] = {1};
+    phaselink_drive *drive;
+    phaselink_snapshot *snapshot;
+    phaselink_completion done;
+    uint64_t ticket;
+    phaselink_operation write = {PHASELINK_WRITE, 0, 0, 4096, page}, read = {PHASELINK_READ, 0, 0, 4096, NULL};
+    phaselink_operation odd = {PHASELINK_READ, 0, 3, 4096, NULL}, none = {PHASELINK_WRITE, 0, 0, 4096, NULL};
+    phaselink_operation unknown = {99, 0, 0, 4096, NULL}, far = {PHASELINK_READ, 0, UINT64_MAX - 4095, 4096, NULL};
+    phaselink_operation flush = {PHASELINK_FLUSH, 0, 0, 0, NULL};
+
+    expect(phaselink_drive_open("no-such-drive", NULL, 1, 0, &drive), PHASELINK_EDESCRIPTION, "unknown drive");
+    expect(phaselink_drive_open("nvme", "link.lanes=3", 1, 0, &drive), PHASELINK_EDESCRIPTION, "wrong setting");
+    expect(phaselink_drive_open(NULL, NULL, 1, 0, &drive), PHASELINK_EARGUMENT, "null name");
+    expect(phaselink_drive_open("nvme", NULL, 1, 64, &drive), PHASELINK_EARGUMENT, "unknown flag");
+    expect(phaselink_drive_open("dc-express", NULL, 1, PHASELINK_STAGES, &drive), 0, "open");
+    expect(phaselink_drive_advance(drive, 1000), 0, "advance");
+    expect(phaselink_drive_advance(drive, 999), PHASELINK_EBACKWARDS, "backwards");
+    expect(phaselink_drive_advance(drive, UINT64_MAX), PHASELINK_ETOOLATE, "too late");
+    expect(phaselink_drive_submit(drive, 1000, 9999, &read, &ticket), PHASELINK_EQUEUE, "queue");
+    expect(phaselink_drive_submit(drive, 1000, 0, &flush, &ticket), PHASELINK_EUNSUPPORTED, "unsupported");
+    expect(phaselink_drive_submit(drive, 1000, 0, &odd, &ticket), PHASELINK_EUNALIGNED, "unaligned");
+    expect(phaselink_drive_submit(drive, 1000, 0, &far, &ticket), PHASELINK_ERANGE, "range");
+    expect(phaselink_drive_submit(drive, 1000, 0, &none, &ticket), PHASELINK_ENODATA, "no data");
+    expect(phaselink_drive_submit(drive, 1000, 0, &unknown, &ticket), PHASELINK_EARGUMENT, "unknown operation");
+    expect(phaselink_drive_submit(drive, 1000, 0, NULL, &ticket), PHASELINK_EARGUMENT, "null operation");
+    expect(phaselink_drive_take(drive, 12345, &done), PHASELINK_ETICKET, "unknown ticket");
+    expect(phaselink_drive_cut_power(drive, 1000, PHASELINK_DRAWN, 1), PHASELINK_ENOPOWER, "no power cuts");
+    expect(phaselink_drive_inject_fault(drive, "action = \"eror\""), PHASELINK_EFAULT, "wrong fault");
+    expect(phaselink_drive_submit(drive, 1000, 0, &write, &ticket), 0, "write");
+    expect(phaselink_drive_take(drive, ticket, &done), PHASELINK_ENOTCOMPLETE, "not complete");
+    snapshot = phaselink_drive_snapshot(drive);
+    expect(phaselink_drive_wait(drive, ticket, &done), 0, "wait");
+    expect(phaselink_drive_wait(drive, ticket, &done), PHASELINK_ETICKET, "twice");
+    expect(phaselink_drive_submit(drive, phaselink_drive_now(drive), 0, &read, &ticket), 0, "read");
+    expect(phaselink_drive_wait(drive, ticket, &done), 0, "wait for the read");
+    if (done.bytes != sizeof page || memcmp(done.data, page, sizeof page) != 0)
+        fail("the read returned other bytes");
+    expect(phaselink_drive_restore(drive, snapshot), 0, "restore");
+    expect(phaselink_drive_in_flight(drive) == 1, 1, "in flight again");
+    phaselink_snapshot_free(snapshot);
+    phaselink_drive_close(drive);
+}
+
+int main(int count, char **words) {
+    int total = read_rows(count > 1 ? words[1] : "arrivals.csv"), first = 0;
+    for (int place = 1; place <= total; place++) {
+        if (place == total || strcmp(rows[place].drive, rows[first].drive) != 0) {
+            replay(&rows[first], place - first);
+            first = place;
+        }
+    }
+    misuse();
+    printf("%d rows, version %s\n", total, phaselink_drive_version());
+    return 0;
+}

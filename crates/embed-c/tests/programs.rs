@@ -1,0 +1,78 @@
+//! C programs against the header and the library: the example, recorded arrivals, and every misuse.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const HEADER: &str = include_str!("../include/phaselink_drive.h");
+
+/// Compiles a C program against the shared library, and runs it; none without a C compiler.
+fn run(source: &str, words: &[&str]) -> Option<Output> {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = crate_folder.join(source);
+    let name = source.file_stem().expect("a name").to_string_lossy().into_owned();
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let libraries = libraries();
+    let compiled = Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
+        .arg(crate_folder.join("include"))
+        .arg(&source)
+        .arg("-L")
+        .arg(&libraries)
+        .arg("-lphaselink_drive")
+        .arg(format!("-Wl,-rpath,{}", libraries.display()))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    let Ok(compiled) = compiled else {
+        assert!(std::env::var("CI").is_err(), "no C compiler: the C interface is not tested");
+        return None;
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(Command::new(program).args(words).output().expect("the program runs"))
+}
+
+/// Folder in which cargo leaves the libraries that tests are built from.
+fn libraries() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    test.parent().expect("it stands in a folder").to_path_buf()
+}
+
+fn output(output: Option<Output>) -> Option<String> {
+    let output = output?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn recorded_arrivals_complete_at_the_same_picosecond_and_misuse_is_told() {
+    let arrivals = concat!(env!("CARGO_MANIFEST_DIR"), "/../embed/tests/library/arrivals.csv");
+    if let Some(text) = output(run("tests/arrivals.c", &[arrivals])) {
+        assert!(text.contains(&format!("version {}", env!("CARGO_PKG_VERSION"))), "{text}");
+    }
+}
+
+#[test]
+fn event_loop_of_the_documentation_runs_and_gives_the_same_twice() {
+    let run = || output(run("../../examples/embed/event_loop.c", &["tlc-gen4"]));
+    if let Some(text) = run() {
+        assert!(text.starts_with("1000 operations in ") && text.contains("a flush takes"), "{text}");
+        assert_eq!(run(), Some(text));
+    }
+}
+
+#[test]
+fn header_has_the_version_of_the_library_and_all_its_functions() {
+    assert!(HEADER.contains(&format!("#define PHASELINK_DRIVE_VERSION \"{}\"", env!("CARGO_PKG_VERSION"))));
+    let source = include_str!("../src/lib.rs");
+    let named = source.split("extern \"C\" fn ").skip(1).filter_map(|rest| rest.split('(').next());
+    let properties = source.lines().filter_map(|line| line.trim().strip_prefix("phaselink_drive_")?.split(':').next());
+    let functions: Vec<String> = named
+        .filter(|name| !name.starts_with('$'))
+        .map(String::from)
+        .chain(properties.map(|name| format!("phaselink_drive_{name}")))
+        .collect();
+    assert!(functions.len() > 20, "{functions:?}");
+    let missing: Vec<&String> = functions.iter().filter(|name| !HEADER.contains(&format!("{name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

@@ -1,0 +1,495 @@
+//! Open drive: operations go in, time advances, completions come out.
+
+use std::sync::Arc;
+
+use phaselink_core::config::FaultAction;
+use phaselink_core::drive;
+use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::request::Io;
+use phaselink_core::time::Time;
+use phaselink_core::workload::Limits;
+
+use crate::misuse::Misuse;
+use crate::operation::{Completion, Operation, OperationKind, Status, Ticket};
+use crate::power::{LegalImage, Survival, Tracker};
+use crate::slots::{Progress, Slots};
+use crate::store::Store;
+use crate::summary::{self, OperationSummary};
+
+/// Most queues of a machine that an embedded drive has.
+const QUEUES_MAX: u32 = 1024;
+
+/// Place at which operations enter the modelled machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// The driver: the program is the host's software.
+    Driver,
+    /// The application's end of the simulated software.
+    Application,
+}
+
+/// Properties of an open drive that its description does not determine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    pub(crate) keeps_data: bool,
+    pub(crate) keeps_stages: bool,
+    pub(crate) follows_power: bool,
+    pub(crate) attachment: Attachment,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let attachment = Attachment::Driver;
+        Options { seed: 1, keeps_data: true, keeps_stages: false, follows_power: false, attachment }
+    }
+}
+
+/// Modelled drive in the caller's time, with the bytes that it holds.
+#[derive(Debug)]
+pub struct Drive {
+    state: State,
+}
+
+/// State of a drive at an instant, to which the drive can [return](Drive::restore).
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    state: State,
+}
+
+/// Everything that an open drive consists of.
+#[derive(Clone, Debug)]
+struct State {
+    drive: Arc<drive::Drive>,
+    options: Options,
+    limits: Limits,
+    stack: Arc<[String]>,
+    engine: Engine,
+    now: Time,
+    slots: Slots,
+    /// Bytes of each drive of the machine.
+    stores: Vec<Store>,
+    tracker: Option<Tracker>,
+    /// True if a durable write needs a flush behind it.
+    is_volatile: bool,
+    /// Number of queues of each drive of the machine.
+    queues: u16,
+    /// Number of queues that have a thread in the machine: those up to the last that was used.
+    threads: u16,
+}
+
+impl Drive {
+    pub(crate) fn new(drive: drive::Drive, options: Options) -> Drive {
+        let drive = drive.preconditioned_for(&[]).into_owned();
+        let drive = if options.attachment == Attachment::Driver { drive.polled() } else { drive };
+        let limits = drive.limits();
+        let threads = limits.queue_pairs.max(drive.host.processors().into());
+        let queues = threads.clamp(1, QUEUES_MAX / limits.drives) as u16;
+        let mut engine = match options.attachment {
+            Attachment::Driver => Engine::for_driver_callers(&drive, options.seed),
+            Attachment::Application => Engine::new(&drive, options.seed),
+        };
+        if options.keeps_stages {
+            engine.keep_completed_stages();
+        }
+        let state = State {
+            stack: drive.stage_names().into(),
+            now: Time::ZERO,
+            slots: Slots::default(),
+            stores: vec![Store::default(); limits.drives as usize],
+            tracker: options.follows_power.then(|| Tracker::new(&drive)),
+            is_volatile: limits.is_volatile,
+            drive: Arc::new(drive),
+            options,
+            limits,
+            engine,
+            queues,
+            threads: 0,
+        };
+        Drive { state }
+    }
+
+    /// Returns the name of the drive.
+    pub fn name(&self) -> &str {
+        &self.state.drive.name
+    }
+
+    /// Returns the capacity in bytes of each drive of the machine.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.state.limits.capacity_bytes
+    }
+
+    /// Returns the bytes of a block: offsets and lengths of operations are multiples of it.
+    pub fn block_bytes(&self) -> u32 {
+        self.state.limits.block_bytes.max(self.state.limits.write_block_bytes)
+    }
+
+    /// Returns the number of queues, each that of a thread on a core of its own: queue i uses the drive's queue pair i, modulo their
+    /// number. A machine with several drives has the queues of the first drive first, then those of the second, and so on.
+    pub fn queues(&self) -> u16 {
+        self.state.queues * self.state.limits.drives as u16
+    }
+
+    /// True if the drive has a command for operations of this kind.
+    pub fn supports(&self, kind: OperationKind) -> bool {
+        self.state.limits.supports(kind.op())
+    }
+
+    /// True if completed writes may be lost with power unless a flush follows them.
+    pub fn is_volatile(&self) -> bool {
+        self.state.is_volatile
+    }
+
+    /// Returns the instant that the drive has reached.
+    pub fn now(&self) -> Time {
+        self.state.now
+    }
+
+    /// Returns the number of operations in flight.
+    pub fn in_flight(&self) -> usize {
+        self.state.slots.in_flight()
+    }
+
+    /// Returns the earliest instant at which an operation may complete; none if no operation is in flight. To advance to it is
+    /// always safe, and often completes nothing yet.
+    pub fn next_at(&self) -> Option<Time> {
+        if self.in_flight() == 0 { None } else { self.state.engine.next_at() }
+    }
+
+    /// Submits an operation to a queue at `now`, to which the drive advances.
+    ///
+    /// # Errors
+    /// Every [`Misuse`] of instant, queue and operation.
+    pub fn submit(&mut self, now: Time, queue: u16, operation: Operation) -> Result<Ticket, Misuse> {
+        self.state.check_instant(now)?;
+        self.state.check(queue, &operation)?;
+        self.state.advance_to(now);
+        Ok(self.state.submit(queue, &operation))
+    }
+
+    /// Advances the drive to an instant. Operations that have completed by then can be taken.
+    ///
+    /// # Errors
+    /// If the instant lies before the drive's own, or 106 days after its start.
+    pub fn advance(&mut self, to: Time) -> Result<(), Misuse> {
+        self.state.check_instant(to)?;
+        self.state.advance_to(to);
+        Ok(())
+    }
+
+    /// Advances the drive to the next completion of an operation, or to `to` if none completes until then. True if an operation
+    /// has completed.
+    ///
+    /// # Errors
+    /// As [`Drive::advance`].
+    pub fn advance_to_completion(&mut self, to: Time) -> Result<bool, Misuse> {
+        self.state.check_instant(to)?;
+        Ok(self.state.advance_to_completion(to))
+    }
+
+    /// Takes the next completion in the order of time; none if no operation has completed that was not taken.
+    pub fn next_completion(&mut self) -> Option<Completion<'_>> {
+        let ticket_place = self.state.slots.take_next()?;
+        Some(self.state.completion(ticket_place))
+    }
+
+    /// Takes the completion of one operation.
+    ///
+    /// # Errors
+    /// If the operation has not completed, or its completion has been taken.
+    pub fn take(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
+        let place = self.state.slots.place(ticket)?;
+        if self.state.slots.get(place).progress != Progress::Completed {
+            return Err(Misuse::NotComplete(ticket));
+        }
+        self.state.slots.take(place);
+        Ok(self.state.completion(place))
+    }
+
+    /// Advances the drive until one operation has completed, and takes its completion. Those of others stay to be taken.
+    ///
+    /// # Errors
+    /// If the ticket names no operation, or if the operation never completes.
+    pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
+        let place = self.state.slots.place(ticket)?;
+        while self.state.slots.get(place).progress != Progress::Completed {
+            if !self.state.advance_to_completion(Time::NEVER) {
+                return Err(Misuse::NeverCompletes(ticket));
+            }
+        }
+        self.take(ticket)
+    }
+
+    /// Returns the state of the drive, with its bytes. Pages of bytes are shared with the drive until either changes them.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { state: self.state.clone() }
+    }
+
+    /// Returns the drive to the state of a snapshot, with its instant and its operations in flight. Tickets of operations that
+    /// were submitted later name nothing.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.state.clone_from(&snapshot.state);
+    }
+
+    /// Injects a fault from now on: one rule of a drive file's `[[faults]]` in one line, as in
+    /// `action = "error", operation = "read", every = 4`. Its times count from now.
+    ///
+    /// # Errors
+    /// If the rule is none of this drive, or cuts its power, which [`Drive::cut_power`] does.
+    pub fn inject_fault(&mut self, rule: &str) -> Result<(), Misuse> {
+        let State { drive, engine, options, .. } = &mut self.state;
+        if drive.drives > 1 {
+            return Err(Misuse::SeveralDrives);
+        }
+        let fault = drive.fault_from_line("fault", rule).map_err(|problems| Misuse::Fault(problems.to_string()))?;
+        if fault.action == FaultAction::PowerCut {
+            return Err(Misuse::Fault(String::from(
+                "a rule cannot cut the power; call cut_power at the instant of the cut",
+            )));
+        }
+        engine.add_fault(drive, &fault, options.seed);
+        Ok(())
+    }
+
+    /// Cuts the drive's power at `now`, and starts it again at once with the bytes that `survival` says. Operations in flight
+    /// complete with [`Status::PowerLost`].
+    ///
+    /// # Errors
+    /// If the drive does not follow power cuts, the instant lies before the drive's own, or the image is not one of this instant.
+    pub fn cut_power(&mut self, now: Time, survival: Survival) -> Result<(), Misuse> {
+        self.state.check_instant(now)?;
+        if self.state.tracker.is_none() {
+            return Err(Misuse::PowerNotFollowed);
+        }
+        self.state.advance_to(now);
+        self.state.cut_power(survival)
+    }
+
+    /// Returns up to `wanted` of the states that a power cut may leave at the drive's instant: all, if there are no more.
+    /// Otherwise states of every kind are drawn in turn, from `seed`.
+    ///
+    /// # Errors
+    /// If the drive does not follow power cuts.
+    pub fn images(&self, wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Misuse> {
+        let tracker = self.state.tracker.as_ref().ok_or(Misuse::PowerNotFollowed)?;
+        Ok(tracker.images(wanted, seed))
+    }
+
+    /// Reads bytes of a drive of the machine as they are now, without an operation and without time.
+    ///
+    /// # Errors
+    /// If the range ends beyond the drive, or there is no such drive.
+    pub fn peek(&self, drive: u16, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
+        let store = self
+            .state
+            .stores
+            .get(usize::from(drive))
+            .ok_or(Misuse::NoSuchQueue { queue: drive, queues: self.queues() })?;
+        self.state.check_range(offset, into.len() as u64)?;
+        store.read(offset, into);
+        Ok(())
+    }
+
+    /// Returns a summary of the commands that have completed since the drive was opened, by kind.
+    pub fn summary(&self) -> Vec<OperationSummary> {
+        summary::of(&self.state.engine.outcome(&self.state.drive, self.state.options.seed), &self.state.stack)
+    }
+}
+
+impl State {
+    fn check_instant(&self, at: Time) -> Result<(), Misuse> {
+        if at < self.now {
+            return Err(Misuse::TimeBackwards { at, now: self.now });
+        }
+        if at >= Time::NEVER { Err(Misuse::TimeTooLate { at }) } else { Ok(()) }
+    }
+
+    /// Checks that the drive can carry an operation out.
+    fn check(&self, queue: u16, operation: &Operation) -> Result<(), Misuse> {
+        let queues = self.queues * self.limits.drives as u16;
+        if queue >= queues {
+            return Err(Misuse::NoSuchQueue { queue, queues });
+        }
+        let Operation { kind, offset, bytes, is_durable, data } = *operation;
+        let needs_flush = is_durable && kind != OperationKind::Flush && self.is_volatile;
+        for needed in [Some(kind), needs_flush.then_some(OperationKind::Flush)].into_iter().flatten() {
+            self.check_kind(needed)?;
+        }
+        if kind == OperationKind::Flush {
+            return Ok(());
+        }
+        if bytes > u64::from(u32::MAX) {
+            return Err(Misuse::TooLong { bytes, bytes_max: u32::MAX.into() });
+        }
+        let block_bytes = match kind {
+            OperationKind::Read => self.limits.block_bytes,
+            _ => self.limits.block_bytes.max(self.limits.write_block_bytes),
+        };
+        if bytes == 0 || !(offset | bytes).is_multiple_of(block_bytes.into()) {
+            return Err(Misuse::Unaligned { offset, bytes, block_bytes });
+        }
+        self.check_range(offset, bytes)?;
+        if kind == OperationKind::Write && data.is_none() && self.options.keeps_data {
+            return Err(Misuse::NoData);
+        }
+        Ok(())
+    }
+
+    fn check_kind(&self, kind: OperationKind) -> Result<(), Misuse> {
+        if self.limits.supports(kind.op()) {
+            return Ok(());
+        }
+        let reason = self.drive.check_operation(kind.op()).err().map_or(String::new(), |problem| problem.to_string());
+        Err(Misuse::Unsupported { kind, reason })
+    }
+
+    fn check_range(&self, offset: u64, bytes: u64) -> Result<(), Misuse> {
+        let capacity_bytes = self.limits.capacity_bytes;
+        let is_within = offset.checked_add(bytes).is_some_and(|end| end <= capacity_bytes);
+        if is_within { Ok(()) } else { Err(Misuse::BeyondEnd { offset, bytes, capacity_bytes }) }
+    }
+
+    fn submit(&mut self, queue: u16, operation: &Operation) -> Ticket {
+        while self.threads <= queue % self.queues {
+            self.add_thread();
+        }
+        let place = self.slots.occupy();
+        let slot = self.slots.get_mut(place);
+        (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
+        (slot.drive, slot.thread) = (queue / self.queues, queue % self.queues);
+        slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::Flush;
+        slot.submitted = self.now;
+        slot.data.clear();
+        if self.options.keeps_data {
+            slot.data.extend_from_slice(operation.data.unwrap_or_default());
+        }
+        if let Some(tracker) = &mut self.tracker {
+            slot.recorded = tracker.on_arrival(operation);
+        }
+        self.inject(self.now, place, operation.kind);
+        self.slots.ticket(place)
+    }
+
+    /// Adds the thread of the next queue.
+    #[cold]
+    fn add_thread(&mut self) {
+        let iodepth = self.limits.queue_slots();
+        let thread = match self.options.attachment {
+            Attachment::Driver => self.engine.add_driver_caller(iodepth),
+            Attachment::Application => self.engine.add_client(iodepth),
+        };
+        assert_eq!(thread, self.threads, "the threads of the machine are those of the queues");
+        self.threads += 1;
+    }
+
+    /// Gives the command of an operation to the machine.
+    fn inject(&mut self, at: Time, place: u32, kind: OperationKind) {
+        let slot = self.slots.get(place);
+        let io = match kind {
+            OperationKind::Flush => Io::flush(),
+            _ => Io { op: kind.op(), offset: slot.offset, bytes: slot.bytes as u32 },
+        };
+        let (thread, drive) = (slot.thread, slot.drive);
+        let input = match self.options.attachment {
+            Attachment::Driver => Input::DriverRequest { thread, drive, io, token: place },
+            Attachment::Application => Input::Request { thread, io, token: place },
+        };
+        self.engine.inject(at, input);
+    }
+
+    fn advance_to(&mut self, to: Time) {
+        while self.advance_to_completion(to) {}
+    }
+
+    /// Advances to the next completion of an operation, or to `to`; true if an operation has completed.
+    fn advance_to_completion(&mut self, to: Time) -> bool {
+        loop {
+            let (_, done) = self.engine.run_some_until_completed(to, u64::MAX);
+            let Some(done) = done else {
+                if to < Time::NEVER {
+                    self.now = to;
+                }
+                return false;
+            };
+            self.now = done.at;
+            if self.on_command_completed(&done) {
+                return true;
+            }
+        }
+    }
+
+    /// Handles the completion of a command; true if its operation has completed.
+    fn on_command_completed(&mut self, done: &Completed) -> bool {
+        let place = done.token;
+        let stages = self.engine.take_completed_stages();
+        let slot = self.slots.get_mut(place);
+        let was_flushing = slot.progress == Progress::Flushing;
+        if let Some(stages) = stages {
+            match &mut slot.stages {
+                Some(kept) if was_flushing => kept.add(&stages),
+                Some(kept) => **kept = stages,
+                kept => *kept = Some(Box::new(stages)),
+            }
+        }
+        let status = Status::of(done.error);
+        if status.is_success() && !was_flushing {
+            self.execute(place);
+            if self.slots.get(place).is_durable {
+                self.slots.get_mut(place).progress = Progress::Flushing;
+                self.inject(done.at, place, OperationKind::Flush);
+                return false;
+            }
+        }
+        if let Some(tracker) = self.tracker.as_mut().filter(|_| status.is_success()) {
+            tracker.on_completion(self.slots.get(place).recorded);
+        }
+        self.slots.complete(place, done.at, status);
+        true
+    }
+
+    /// Moves the bytes of an operation, which takes effect when its command completes.
+    fn execute(&mut self, place: u32) {
+        if !self.options.keeps_data {
+            return;
+        }
+        let slot = self.slots.get_mut(place);
+        let store = &mut self.stores[usize::from(slot.drive)];
+        match slot.kind {
+            OperationKind::Read => {
+                slot.data.resize(slot.bytes as usize, 0);
+                store.read(slot.offset, &mut slot.data);
+            }
+            OperationKind::Write => store.write(slot.offset, &slot.data),
+            OperationKind::Discard | OperationKind::WriteZeroes => store.zero(slot.offset, slot.bytes),
+            OperationKind::Flush => {}
+        }
+    }
+
+    /// Returns the completion at a place that has just been taken.
+    fn completion(&self, place: u32) -> Completion<'_> {
+        let slot = self.slots.get(place);
+        let has_data = slot.kind == OperationKind::Read && slot.status.is_success();
+        let has_stages = self.options.keeps_stages && slot.status != Status::PowerLost;
+        Completion {
+            ticket: self.slots.taken_ticket(place),
+            submitted: slot.submitted,
+            at: slot.at,
+            status: slot.status,
+            data: if has_data { &slot.data } else { &[] },
+            stages: slot.stages.as_deref().filter(|_| has_stages),
+            stack: &self.stack,
+        }
+    }
+
+    fn cut_power(&mut self, survival: Survival) -> Result<(), Misuse> {
+        let now = self.now;
+        let survived = self.tracker.as_mut().and_then(|tracker| tracker.cut(survival));
+        self.stores[0] = survived.ok_or(Misuse::ForeignImage)?;
+        self.engine.lose_power(now);
+        for place in self.slots.flying() {
+            self.slots.complete(place, now, Status::PowerLost);
+        }
+        self.engine.restart(now, &self.drive, self.options.seed);
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls that a drive cannot carry out, each with its reason. The drive stays as it was before the call.
+
+use std::error::Error;
+use std::fmt;
+
+use phaselink_core::time::Time;
+
+use crate::operation::{OperationKind, Ticket};
+
+/// Reason why a drive has not carried out a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Misuse {
+    /// The instant lies before the drive's own, which never runs backwards.
+    TimeBackwards {
+        /// Instant of the call.
+        at: Time,
+        /// Instant that the drive has reached.
+        now: Time,
+    },
+    /// The instant lies beyond the last that a drive can reach, 106 days after its start.
+    TimeTooLate {
+        /// Instant of the call.
+        at: Time,
+    },
+    /// The drive has no such queue.
+    NoSuchQueue {
+        /// Number of the queue in the call.
+        queue: u16,
+        /// Number of queues of the drive.
+        queues: u16,
+    },
+    /// The drive has no command for the operation.
+    Unsupported {
+        /// Kind of the operation.
+        kind: OperationKind,
+        /// Sentence that says which operations the drive has.
+        reason: String,
+    },
+    /// Offset or length is no multiple of the drive's block, or the length is zero.
+    Unaligned {
+        /// First byte of the operation.
+        offset: u64,
+        /// Length of the operation in bytes.
+        bytes: u64,
+        /// Bytes of a block.
+        block_bytes: u32,
+    },
+    /// The range ends beyond the drive.
+    BeyondEnd {
+        /// First byte of the operation.
+        offset: u64,
+        /// Length of the operation in bytes.
+        bytes: u64,
+        /// Capacity of the drive in bytes.
+        capacity_bytes: u64,
+    },
+    /// The operation is longer than an operation can be.
+    TooLong {
+        /// Length of the operation in bytes.
+        bytes: u64,
+        /// Largest length in bytes.
+        bytes_max: u64,
+    },
+    /// A drive that keeps data got a write without any.
+    NoData,
+    /// The ticket names no operation: its completion has been taken, or it was never given out.
+    UnknownTicket(Ticket),
+    /// The operation of the ticket has not completed.
+    NotComplete(Ticket),
+    /// The operation of the ticket never completes: an injected fault has lost its completion.
+    NeverCompletes(Ticket),
+    /// The drive does not follow what a power cut leaves.
+    PowerNotFollowed,
+    /// The image belongs to another state of the drive.
+    ForeignImage,
+    /// The call is not possible on a machine with several drives.
+    SeveralDrives,
+    /// The rule of a fault cannot be applied; the text says why.
+    Fault(String),
+}
+
+impl Misuse {
+    /// Returns a number of the reason for interfaces of other languages: from 1 on, and never given to another reason.
+    pub fn code(&self) -> i32 {
+        match self {
+            Misuse::TimeBackwards { .. } => 1,
+            Misuse::TimeTooLate { .. } => 2,
+            Misuse::NoSuchQueue { .. } => 3,
+            Misuse::Unsupported { .. } => 4,
+            Misuse::Unaligned { .. } => 5,
+            Misuse::BeyondEnd { .. } => 6,
+            Misuse::TooLong { .. } => 7,
+            Misuse::NoData => 8,
+            Misuse::UnknownTicket(_) => 9,
+            Misuse::NotComplete(_) => 10,
+            Misuse::NeverCompletes(_) => 11,
+            Misuse::PowerNotFollowed => 12,
+            Misuse::ForeignImage => 13,
+            Misuse::SeveralDrives => 14,
+            Misuse::Fault(_) => 15,
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misuse::TimeBackwards { at, now } => {
+                let (at, now) = (at.as_ps(), now.as_ps());
+                write!(f, "the call is at {at} ps, but the drive has reached {now} ps; time never runs backwards")
+            }
+            Misuse::TimeTooLate { at } => {
+                let (at, last) = (at.as_ps(), Time::NEVER.as_ps());
+                write!(f, "{at} ps is too late: a drive runs for less than {last} ps (106 days)")
+            }
+            Misuse::NoSuchQueue { queue, queues } => {
+                write!(f, "there is no queue {queue}: the drive has queues 0 to {}", queues.saturating_sub(1))
+            }
+            Misuse::Unaligned { offset, bytes, block_bytes } => write!(
+                f,
+                "offset {offset} and length {bytes} have to be multiples of the drive's block of {block_bytes} bytes, and the \
+                 length at least one block"
+            ),
+            Misuse::BeyondEnd { offset, bytes, capacity_bytes } => {
+                write!(f, "{bytes} bytes at {offset} end beyond the drive, which has {capacity_bytes} bytes")
+            }
+            Misuse::TooLong { bytes, bytes_max } => {
+                write!(f, "{bytes} bytes are too long for one operation, which has at most {bytes_max}; submit several")
+            }
+            Misuse::UnknownTicket(ticket) => {
+                write!(f, "{ticket} names no operation: its completion has been taken, or it was never given out")
+            }
+            Misuse::NotComplete(ticket) => {
+                write!(f, "the operation of {ticket} has not completed; advance the drive, or wait for it")
+            }
+            Misuse::NeverCompletes(ticket) => write!(f, "the operation of {ticket} never completes"),
+            _ => f.write_str(self.reason()),
+        }
+    }
+}
+
+impl Misuse {
+    /// Returns the reason of a misuse whose sentence has no numbers.
+    fn reason(&self) -> &str {
+        match self {
+            Misuse::Unsupported { reason, .. } | Misuse::Fault(reason) => reason,
+            Misuse::NoData => {
+                "a drive that keeps data needs the data of a write; open it without data to ask for times alone"
+            }
+            Misuse::PowerNotFollowed => "the drive does not follow what a power cut leaves; open it with power cuts",
+            Misuse::ForeignImage => "the image belongs to another state of the drive; ask for the images of this one",
+            Misuse::SeveralDrives => "faults need a machine with one drive; open each drive by itself",
+            _ => "",
+        }
+    }
+}
+
+impl Error for Misuse {}

@@ -1,0 +1,168 @@
+//! Places of operations between their submission and the taking of their completion. A place is used again, with its buffer, so
+//! that operations allocate nothing once there are enough.
+
+use std::collections::VecDeque;
+
+use phaselink_core::ledger::StageTimes;
+use phaselink_core::time::Time;
+
+use crate::misuse::Misuse;
+use crate::operation::{OperationKind, Status, Ticket};
+
+/// Progress of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The place holds no operation.
+    Vacant,
+    /// The drive works on the operation.
+    InFlight,
+    /// The drive works on the flush behind a durable write.
+    Flushing,
+    /// The operation has completed, and nobody has taken its completion.
+    Completed,
+}
+
+/// Operation in its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    /// Number of operations that have had this place.
+    generation: u32,
+    pub(crate) progress: Progress,
+    pub(crate) kind: OperationKind,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) is_durable: bool,
+    pub(crate) drive: u16,
+    pub(crate) thread: u16,
+    pub(crate) submitted: Time,
+    pub(crate) at: Time,
+    pub(crate) status: Status,
+    /// Data of a write until its completion, and of a read from then on.
+    pub(crate) data: Vec<u8>,
+    /// Place of the operation in the record of what a power cut may take.
+    pub(crate) recorded: usize,
+    pub(crate) stages: Option<Box<StageTimes>>,
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot {
+            generation: 0,
+            progress: Progress::Vacant,
+            kind: OperationKind::Flush,
+            offset: 0,
+            bytes: 0,
+            is_durable: false,
+            drive: 0,
+            thread: 0,
+            submitted: Time::ZERO,
+            at: Time::ZERO,
+            status: Status::Success,
+            data: Vec::new(),
+            recorded: 0,
+            stages: None,
+        }
+    }
+}
+
+/// All places.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+    /// Tickets of completed operations, in order; those that were taken by their tickets are passed over.
+    completed: VecDeque<Ticket>,
+    in_flight: usize,
+}
+
+impl Slots {
+    /// Number of operations in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Takes a place for an operation that is submitted, and returns its number.
+    pub(crate) fn occupy(&mut self) -> u32 {
+        self.in_flight += 1;
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        self.slots[place as usize].progress = Progress::InFlight;
+        place
+    }
+
+    /// Returns the ticket of the operation at a place.
+    pub(crate) fn ticket(&self, place: u32) -> Ticket {
+        Ticket(u64::from(self.slots[place as usize].generation) << 32 | u64::from(place))
+    }
+
+    /// Returns the ticket of the operation that has just left a place.
+    pub(crate) fn taken_ticket(&self, place: u32) -> Ticket {
+        let generation = self.slots[place as usize].generation.wrapping_sub(1);
+        Ticket(u64::from(generation) << 32 | u64::from(place))
+    }
+
+    pub(crate) fn get(&self, place: u32) -> &Slot {
+        &self.slots[place as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut Slot {
+        &mut self.slots[place as usize]
+    }
+
+    /// Ends an operation.
+    pub(crate) fn complete(&mut self, place: u32, at: Time, status: Status) {
+        let slot = &mut self.slots[place as usize];
+        (slot.progress, slot.at, slot.status) = (Progress::Completed, at, status);
+        self.in_flight -= 1;
+        self.completed.push_back(self.ticket(place));
+    }
+
+    /// Returns the place of a ticket's operation.
+    ///
+    /// # Errors
+    /// If the ticket names no operation.
+    pub(crate) fn place(&self, ticket: Ticket) -> Result<u32, Misuse> {
+        let place = ticket.0 as u32;
+        let slot = self.slots.get(place as usize).ok_or(Misuse::UnknownTicket(ticket))?;
+        let is_known = slot.progress != Progress::Vacant && self.ticket(place) == ticket;
+        is_known.then_some(place).ok_or(Misuse::UnknownTicket(ticket))
+    }
+
+    /// Takes the next completion in the order of time; none if there is none.
+    pub(crate) fn take_next(&mut self) -> Option<u32> {
+        loop {
+            let ticket = self.completed.pop_front()?;
+            if let Ok(place) = self.place(ticket) {
+                self.vacate(place);
+                return Some(place);
+            }
+        }
+    }
+
+    /// Takes the completion of this place. It stays in the queue of completions, which passes it over.
+    pub(crate) fn take(&mut self, place: u32) {
+        if self.completed.front() == Some(&self.ticket(place)) {
+            self.completed.pop_front();
+        }
+        self.vacate(place);
+    }
+
+    /// Frees a place. What it holds stays until its next use.
+    fn vacate(&mut self, place: u32) {
+        let slot = &mut self.slots[place as usize];
+        slot.progress = Progress::Vacant;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.vacant.push(place);
+    }
+
+    /// Returns the places of all operations in flight, in the order of their submission.
+    pub(crate) fn flying(&self) -> Vec<u32> {
+        let is_flying = |slot: &Slot| matches!(slot.progress, Progress::InFlight | Progress::Flushing);
+        let mut places: Vec<u32> =
+            (0..self.slots.len() as u32).filter(|place| is_flying(&self.slots[*place as usize])).collect();
+        places.sort_by_key(|place| self.slots[*place as usize].submitted);
+        places
+    }
+}

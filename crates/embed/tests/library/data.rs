@@ -1,0 +1,146 @@
+//! Bytes, completions, snapshots and faults.
+
+use phaselink_embed::{Description, Drive, Operation, OperationKind, Span, Status, Time};
+
+fn open(name: &str) -> Drive {
+    Description::shipped(name).unwrap().with_stages().open().unwrap()
+}
+
+/// Carries out one operation, and returns the data of a read.
+fn run(drive: &mut Drive, operation: Operation) -> Vec<u8> {
+    let ticket = drive.submit(drive.now(), 0, operation).unwrap();
+    let done = drive.wait(ticket).unwrap();
+    assert_eq!(done.status(), Status::Success);
+    done.data().to_vec()
+}
+
+#[test]
+fn read_returns_what_was_written_and_zeros_where_nothing_was() {
+    for name in ["nvme", "dc-express", "capi", "cxl", "moneta", "pss", "tlc-gen4"] {
+        let mut drive = open(name);
+        let data: Vec<u8> = (0..8192u32).map(|at| (at * 7) as u8).collect();
+        run(&mut drive, Operation::write(4096, &data));
+        assert_eq!(run(&mut drive, Operation::read(4096, 8192)), data, "{name}");
+        assert_eq!(run(&mut drive, Operation::read(0, 4096)), [0; 4096], "{name}");
+    }
+}
+
+#[test]
+fn discarded_and_zeroed_blocks_read_as_zeros() {
+    let mut drive = open("tlc-gen4");
+    run(&mut drive, Operation::write(0, &[9; 16384]));
+    run(&mut drive, Operation::discard(4096, 4096));
+    run(&mut drive, Operation::write_zeroes(8192, 4096));
+    let found = run(&mut drive, Operation::read(0, 16384));
+    assert!(found.chunks(4096).map(|block| block[0]).eq([9, 0, 0, 9]));
+}
+
+#[test]
+fn write_takes_effect_when_it_completes() {
+    let mut drive = open("optane-p5800x");
+    drive.submit(Time::ZERO, 0, Operation::write(0, &[1; 4096])).unwrap();
+    let mut found = [9; 4096];
+    drive.peek(0, 0, &mut found).unwrap();
+    assert_eq!(found, [0; 4096]);
+    assert!(drive.advance_to_completion(Time::ZERO + Span::from_ms(1)).unwrap());
+    drive.peek(0, 0, &mut found).unwrap();
+    assert_eq!(found, [1; 4096]);
+}
+
+#[test]
+fn stages_of_every_operation_sum_to_its_latency() {
+    for name in ["nvme", "dc-express", "capi", "cxl", "moneta", "pss", "tlc-gen4"] {
+        let mut drive = open(name);
+        for round in 0..20u64 {
+            drive.submit(drive.now(), 0, Operation::read(round * 4096, 4096)).unwrap();
+            drive.submit(drive.now(), 0, Operation::write(round * 4096, &[1; 4096])).unwrap();
+        }
+        drive.advance(Time::ZERO + Span::from_ms(100)).unwrap();
+        let mut last = Time::ZERO;
+        while let Some(done) = drive.next_completion() {
+            let sum: u64 = done.stages().map(|(_, span)| span.as_ps()).sum();
+            assert_eq!(sum, done.latency().as_ps(), "{name}");
+            assert!(sum > 0 && done.at() >= last, "{name}");
+            last = done.at();
+        }
+        let summary = drive.summary();
+        assert_eq!(summary.iter().map(|kind| kind.operations).sum::<u64>(), 40, "{name}");
+    }
+}
+
+#[test]
+fn durable_write_on_a_volatile_drive_takes_as_long_as_the_flush_behind_it() {
+    let mut drive = open("tlc-gen4");
+    assert!(drive.is_volatile() && drive.supports(OperationKind::Flush));
+    let plain = drive.submit(Time::ZERO, 0, Operation::write(0, &[1; 4096])).unwrap();
+    let plain = drive.wait(plain).unwrap().latency();
+    let durable = drive.submit(drive.now(), 0, Operation::write(4096, &[1; 4096]).durable()).unwrap();
+    let done = drive.wait(durable).unwrap();
+    let sum: u64 = done.stages().map(|(_, span)| span.as_ps()).sum();
+    assert_eq!(sum, done.latency().as_ps());
+    assert!(done.latency() > plain + plain, "{:?} {plain:?}", done.latency());
+}
+
+#[test]
+fn restored_drive_does_the_same_again() {
+    let mut drive = open("tlc-gen4");
+    run(&mut drive, Operation::write(0, &[1; 4096]));
+    let pending = drive.submit(drive.now(), 0, Operation::write(0, &[2; 4096])).unwrap();
+    let snapshot = drive.snapshot();
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        drive.restore(&snapshot);
+        let at = drive.wait(pending).unwrap().at();
+        ends.push((at, run(&mut drive, Operation::read(0, 4096)), drive.now()));
+    }
+    assert_eq!(ends[0], ends[1]);
+    drive.restore(&snapshot);
+    let mut found = [0; 4096];
+    drive.peek(0, 0, &mut found).unwrap();
+    assert_eq!(found, [1; 4096], "the write of the snapshot is in flight again");
+}
+
+#[test]
+fn injected_fault_fails_the_operations_that_its_rule_names() {
+    let mut drive = open("nvme");
+    drive.inject_fault("action = \"error\", operation = \"read\", every = 2").unwrap();
+    let statuses: Vec<Status> = (0..4)
+        .map(|_| {
+            let ticket = drive.submit(drive.now(), 0, Operation::read(0, 4096)).unwrap();
+            drive.wait(ticket).unwrap().status()
+        })
+        .collect();
+    assert_eq!(statuses.iter().filter(|status| **status == Status::MediaError).count(), 2, "{statuses:?}");
+}
+
+#[test]
+fn idle_drive_has_no_next_instant_and_advances_all_the_same() {
+    let mut drive = open("dc-express");
+    assert_eq!(drive.next_at(), None);
+    drive.advance(Time::ZERO + Span::from_us(50)).unwrap();
+    assert_eq!(drive.now(), Time::ZERO + Span::from_us(50));
+    assert!(drive.next_completion().is_none());
+}
+
+#[test]
+fn operations_behind_the_hosts_software_take_longer() {
+    let time = |description: Description| {
+        let mut drive = description.open().unwrap();
+        let ticket = drive.submit(Time::ZERO, 0, Operation::read(0, 4096)).unwrap();
+        drive.wait(ticket).unwrap().latency()
+    };
+    let description = Description::shipped("optane-p5800x").unwrap();
+    assert!(time(description.clone().with_host_software()) > time(description));
+}
+
+#[test]
+fn machine_with_several_drives_holds_the_bytes_of_each() {
+    let mut drive = Description::shipped("dram-card").unwrap().with("drives=2").unwrap().open().unwrap();
+    let of_second = drive.queues() / 2;
+    let write = drive.submit(Time::ZERO, of_second, Operation::write(0, &[3; 4096])).unwrap();
+    drive.wait(write).unwrap();
+    let mut found = [[9; 4096]; 2];
+    drive.peek(0, 0, &mut found[0]).unwrap();
+    drive.peek(1, 0, &mut found[1]).unwrap();
+    assert_eq!((found[0][0], found[1][0]), (0, 3));
+}

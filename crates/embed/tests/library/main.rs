@@ -1,0 +1,8 @@
+//! Tests of the embedded drive, from outside.
+
+mod allocations;
+mod data;
+mod interface;
+mod misuse;
+mod power;
+mod same_as_run;

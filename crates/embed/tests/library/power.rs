@@ -1,0 +1,147 @@
+//! Power cuts: what survives is what the specification allows, and all of that.
+
+use std::collections::BTreeSet;
+
+use phaselink_embed::{Description, Drive, Misuse, Operation, Status, Survival, Time};
+
+const BLOCK: u64 = 4096;
+
+fn open(name: &str) -> Drive {
+    Description::shipped(name).unwrap().with_power_cuts().open().unwrap()
+}
+
+fn write(drive: &mut Drive, block: u64, value: u8) {
+    let ticket = drive.submit(drive.now(), 0, Operation::write(block * BLOCK, &[value; BLOCK as usize])).unwrap();
+    assert!(drive.wait(ticket).unwrap().status().is_success());
+}
+
+fn flush(drive: &mut Drive) {
+    let ticket = drive.submit(drive.now(), 0, Operation::flush()).unwrap();
+    assert!(drive.wait(ticket).unwrap().status().is_success());
+}
+
+/// First bytes of the first blocks.
+fn blocks<const COUNT: usize>(drive: &Drive) -> [u8; COUNT] {
+    std::array::from_fn(|block| {
+        let mut found = [0];
+        drive.peek(0, block as u64 * BLOCK, &mut found).unwrap();
+        found[0]
+    })
+}
+
+#[test]
+fn flushed_writes_survive_every_power_cut_and_others_may_be_lost() {
+    let mut found = BTreeSet::new();
+    for seed in 0..200 {
+        let mut drive = open("tlc-gen4");
+        write(&mut drive, 0, 1);
+        flush(&mut drive);
+        write(&mut drive, 1, 2);
+        write(&mut drive, 0, 3);
+        drive.cut_power(drive.now(), Survival::Drawn { seed }).unwrap();
+        found.insert(blocks::<2>(&drive));
+    }
+    assert_eq!(found, BTreeSet::from([[1, 0], [1, 2], [3, 0], [3, 2]]));
+}
+
+#[test]
+fn completed_writes_survive_on_a_drive_with_power_loss_protection() {
+    for seed in 0..50 {
+        let mut drive = open("tlc-gen5");
+        assert!(!drive.is_volatile());
+        write(&mut drive, 0, 1);
+        drive.submit(drive.now(), 0, Operation::write(BLOCK, &[2; BLOCK as usize])).unwrap();
+        drive.cut_power(drive.now(), Survival::Drawn { seed }).unwrap();
+        assert_eq!(blocks::<1>(&drive), [1]);
+        let lost = drive.next_completion().unwrap();
+        assert_eq!((lost.status(), lost.stages().count()), (Status::PowerLost, 0));
+    }
+}
+
+#[test]
+fn all_legal_images_are_listed_once_each_and_explain_themselves() {
+    let mut drive = open("tlc-gen4");
+    write(&mut drive, 0, 1);
+    flush(&mut drive);
+    for block in 0..3 {
+        write(&mut drive, block, 10 + block as u8);
+    }
+    let images = drive.images(100, 1).unwrap();
+    let contents: BTreeSet<Vec<u8>> = images
+        .iter()
+        .map(|image| {
+            let mut bytes = vec![0; 3 * BLOCK as usize];
+            image.read(0, &mut bytes);
+            bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
+        })
+        .collect();
+    // A block is written atomically, and these writes are of one block or eight of 512 bytes.
+    assert!(contents.contains(&vec![1, 0, 0]) && contents.contains(&vec![10, 11, 12]));
+    assert!(images.len() == 100 || images.len() == 8, "{}", images.len());
+    let lost = images.iter().find(|image| !image.explanation().is_empty()).unwrap();
+    assert!(lost.explanation()[0].contains("Flush command"), "{:?}", lost.explanation());
+}
+
+#[test]
+fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive() {
+    let mut drive = open("tlc-gen4");
+    write(&mut drive, 0, 1);
+    let images = drive.images(50, 1).unwrap();
+    let snapshot = drive.snapshot();
+    for image in &images {
+        drive.restore(&snapshot);
+        drive.cut_power(drive.now(), Survival::Image(image)).unwrap();
+        let (mut expected, mut found) = ([0; BLOCK as usize], [0; BLOCK as usize]);
+        image.read(0, &mut expected);
+        drive.peek(0, 0, &mut found).unwrap();
+        assert_eq!(found, expected);
+    }
+    drive.restore(&snapshot);
+    write(&mut drive, 1, 1);
+    assert_eq!(drive.cut_power(drive.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    write(&mut drive, 2, 1);
+}
+
+#[test]
+fn drive_works_on_after_many_power_cuts_with_operations_in_flight() {
+    for name in ["tlc-gen4", "nvme", "dc-express", "capi", "cxl", "pss"] {
+        let mut drive = open(name);
+        for round in 0..30u64 {
+            for block in 0..8 {
+                drive.submit(drive.now(), 0, Operation::write(block * BLOCK, &[round as u8; BLOCK as usize])).unwrap();
+            }
+            drive.advance_to_completion(Time::from_ps(1 << 60)).unwrap();
+            drive.cut_power(drive.now(), Survival::Drawn { seed: round }).unwrap();
+            while drive.next_completion().is_some() {}
+            assert_eq!(drive.in_flight(), 0, "{name}");
+        }
+        write(&mut drive, 3, 77);
+        assert_eq!(blocks::<4>(&drive)[3], 77, "{name}");
+    }
+}
+
+#[test]
+fn long_run_without_cuts_keeps_its_record_short_and_its_bytes_right() {
+    let mut drive = open("tlc-gen4");
+    for round in 0..2000u64 {
+        write(&mut drive, round % 16, round as u8);
+        if round % 8 == 7 {
+            flush(&mut drive);
+        }
+    }
+    drive.cut_power(drive.now(), Survival::DurableOnly).unwrap();
+    assert_eq!(blocks::<16>(&drive), std::array::from_fn(|block| (1984 + block as u64) as u8));
+}
+
+#[test]
+fn power_cut_while_a_flush_is_in_flight_may_lose_what_it_was_to_keep() {
+    let mut lost = 0;
+    for seed in 0..60 {
+        let mut drive = open("tlc-gen4");
+        write(&mut drive, 0, 1);
+        drive.submit(drive.now(), 0, Operation::flush()).unwrap();
+        drive.cut_power(drive.now(), Survival::Drawn { seed }).unwrap();
+        lost += u32::from(blocks::<1>(&drive) == [0]);
+    }
+    assert!((10..50).contains(&lost), "{lost}");
+}
