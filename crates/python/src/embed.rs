@@ -26,7 +26,7 @@ pub struct EmbeddedDrive(Mutex<Drive>);
 /// State of an embedded drive.
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
-pub struct DriveSnapshot(Snapshot);
+pub(crate) struct DriveSnapshot(Snapshot);
 
 /// Completion as Python reads it: ticket, instants of submission and completion in picoseconds, status, data, stages.
 type CompletionTuple = (u64, u64, u64, String, Py<PyBytes>, Vec<(String, u64)>);
