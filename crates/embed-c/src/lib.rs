@@ -295,9 +295,10 @@ unsafe fn operation_of<'a>(record: &OperationRecord) -> Result<Operation<'a>, c_
     let operation = match kind {
         OperationKind::Read => Operation::read(offset, length),
         OperationKind::Write if data.is_null() => Operation::write_without_data(offset, length),
-        // SAFETY: the caller's promise.
         OperationKind::Write => {
-            Operation::write(offset, unsafe { slice::from_raw_parts(data.cast(), length as usize) })
+            // SAFETY: the caller promises so many bytes, and that they stay.
+            let data = unsafe { slice::from_raw_parts(data.cast(), length as usize) };
+            Operation::write(offset, data)
         }
         OperationKind::Discard => Operation::discard(offset, length),
         OperationKind::WriteZeroes => Operation::write_zeroes(offset, length),

@@ -28,21 +28,21 @@ pub struct Description {
     /// Share of all reads that are no slower than the tail latency, above 0 and below 1.
     #[serde(default = "ninety_nine")]
     pub percentile: f64,
-    /// Cells and channels of the drive, from which its rate and cost follow.
-    pub cells: Option<Cells>,
+    /// FlashCells and channels of the drive, from which its rate and cost follow.
+    pub cells: Option<FlashCells>,
     /// A drive whose rate and price are known, instead of cells.
     pub rated: Option<RatedDrive>,
     /// Prices.
-    pub costs: Costs,
+    pub costs: PartPrices,
     /// The host.
     #[serde(default)]
     pub host: Host,
 }
 
-/// Cells of a drive, and the way to them.
+/// FlashCells of a drive, and the way to them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cells {
+pub struct FlashCells {
     /// Time of a read of the cells in nanoseconds.
     pub sense_ns: f64,
     /// Time of a program in nanoseconds.
@@ -91,7 +91,7 @@ pub struct RatedDrive {
 /// Prices, all in one unit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Costs {
+pub struct PartPrices {
     /// Unit of the prices, such as `USD`.
     #[serde(default)]
     pub unit: String,
@@ -213,71 +213,32 @@ impl Description {
     /// # Errors
     /// All values that no drive, host or price can have.
     pub fn check(&self, file: &str) -> Result<(), Problems> {
-        let mut problems = Problems::default();
-        let mut refuse = |found: String, allowed: &str| problems.0.push(Problem::new(file, None, found, allowed));
+        let mut refusals = Refusals { file, problems: Problems::default() };
         match (&self.cells, &self.rated) {
             (None, None) => {
-                refuse("neither [cells] nor [rated]".into(), "one of them: cells and channels, or a rate and a price")
+                refusals.add("neither [cells] nor [rated]", "one of them: cells and channels, or a rate and a price");
             }
-            (Some(_), Some(_)) => refuse("both [cells] and [rated]".into(), "one of them: a rate follows from cells"),
-            (None, Some(rated)) => {
-                let rises = rated.iops.windows(2).all(|pair| pair[0].0 < pair[1].0);
-                let is_rate = |(bytes, iops): &(u32, f64)| *bytes > 0 && is_positive(*iops);
-                if rated.iops.is_empty() || !rises || !rated.iops.iter().all(is_rate) {
-                    refuse(
-                        "rated.iops".into(),
-                        "pairs of bytes and operations a second, by rising size, as in [[512, 2e6], [4096, 1.5e6]]",
-                    );
-                }
-                if !is_positive(rated.cost) {
-                    refuse(format!("rated.cost = {}", rated.cost), "a price above 0");
-                }
-            }
+            (Some(_), Some(_)) => refusals.add("both [cells] and [rated]", "one of them: a rate follows from cells"),
+            (None, Some(rated)) => rated.check(&mut refusals),
             (Some(cells), None) => {
-                for (name, value) in cells.positive() {
-                    if !is_positive(value) {
-                        refuse(format!("cells.{name} = {value}"), "a number above 0");
-                    }
-                }
-                if !(cells.command_ns >= 0.0 && cells.command_ns.is_finite()) {
-                    refuse(format!("cells.command_ns = {}", cells.command_ns), "0 or more");
-                }
-                if !(cells.write_amplification >= 1.0) {
-                    refuse(format!("cells.write_amplification = {}", cells.write_amplification), "1 or more");
-                }
-                if !(cells.reads_per_write >= 0.0 && cells.reads_per_write.is_finite()) {
-                    refuse(format!("cells.reads_per_write = {}", cells.reads_per_write), "0 or more");
-                }
-                if !is_positive(self.costs.controller + self.costs.flash_die) {
-                    refuse("no price of a drive".into(), "costs.controller and costs.flash_die");
-                }
+                cells.check(&mut refusals);
+                refusals.above_zero("costs.controller + costs.flash_die", self.costs.controller + self.costs.flash_die);
             }
         }
-        let Costs { memory_die, memory_die_bytes, memory_bytes_per_ns, core, core_iops, .. } = self.costs;
-        let costs = [
-            ("memory_die", memory_die),
-            ("memory_die_bytes", memory_die_bytes),
-            ("memory_bytes_per_ns", memory_bytes_per_ns),
-            ("core_iops", core_iops),
-        ];
-        for (name, value) in costs {
-            if !is_positive(value) {
-                refuse(format!("costs.{name} = {value}"), "a number above 0");
-            }
+        self.costs.check(&mut refusals);
+        if !is_above_zero(self.utilisation) || self.utilisation > 1.0 {
+            refusals.add(format!("utilisation = {}", self.utilisation), "a share above 0 and at most 1");
         }
-        if !(core >= 0.0 && core.is_finite()) {
-            refuse(format!("costs.core = {core}"), "0 or more");
+        if !is_above_zero(self.percentile) || self.percentile >= 1.0 {
+            refusals.add(format!("percentile = {}", self.percentile), "a share above 0 and below 1");
         }
-        if !(self.utilisation > 0.0 && self.utilisation <= 1.0) {
-            refuse(format!("utilisation = {}", self.utilisation), "a share above 0 and at most 1");
+        if self.host.drives == 0 {
+            refusals.add("host.drives = 0", "1 or more");
         }
-        if !(self.percentile > 0.0 && self.percentile < 1.0) {
-            refuse(format!("percentile = {}", self.percentile), "a share above 0 and below 1");
+        if let Some(iops) = self.host.iops {
+            refusals.above_zero("host.iops", iops);
         }
-        if self.host.drives == 0 || self.host.iops.is_some_and(|iops| !is_positive(iops)) {
-            refuse("host".into(), "drives of 1 or more, and iops above 0");
-        }
-        problems.or(())
+        refusals.problems.or(())
     }
 
     /// Inputs that a break-even time depends on, each with what makes it grow.
@@ -308,7 +269,7 @@ impl Description {
         prices.into_iter().chain(rates).collect()
     }
 
-    fn with_cells(&self, change: impl FnOnce(&mut Cells)) -> Description {
+    fn with_cells(&self, change: impl FnOnce(&mut FlashCells)) -> Description {
         let mut changed = self.clone();
         if let Some(cells) = &mut changed.cells {
             change(cells);
@@ -318,7 +279,7 @@ impl Description {
 
     /// The description as JSON: what every figure rests on.
     pub fn document(&self) -> Value {
-        let Costs { unit, core, core_iops, memory_die, memory_die_bytes, memory_bytes_per_ns, .. } = &self.costs;
+        let PartPrices { unit, core, core_iops, memory_die, memory_die_bytes, memory_bytes_per_ns, .. } = &self.costs;
         json!({
             "summary": self.summary,
             "utilisation": self.utilisation,
@@ -336,26 +297,85 @@ impl Description {
     }
 }
 
-impl Cells {
-    /// Values that have to be above zero.
-    fn positive(&self) -> [(&'static str, f64); 12] {
-        [
-            ("sense_ns", self.sense_ns),
-            ("program_ns", self.program_ns),
-            ("page_bytes", self.page_bytes.into()),
-            ("planes", self.planes.into()),
-            ("die_bytes", self.die_bytes),
-            ("channels", self.channels.into()),
-            ("dies_per_channel", self.dies_per_channel.into()),
-            ("channel_bytes_per_ns", self.channel_bytes_per_ns),
-            ("mapping_entry_bytes", self.mapping_entry_bytes.into()),
-            ("mapping_unit_bytes", self.mapping_unit_bytes.into()),
-            ("mapping_bytes_per_ns", self.mapping_bytes_per_ns),
-            ("link_bytes_per_ns", self.link_bytes_per_ns.unwrap_or(1.0)),
-        ]
+/// Values of a file that have been refused.
+struct Refusals<'a> {
+    file: &'a str,
+    problems: Problems,
+}
+
+impl Refusals<'_> {
+    fn add(&mut self, found: impl Into<String>, allowed: &str) {
+        self.problems.0.push(Problem::new(self.file, None, found, allowed));
+    }
+
+    fn above_zero(&mut self, name: &str, value: f64) {
+        if !is_above_zero(value) {
+            self.add(format!("{name} = {value}"), "a number above 0");
+        }
+    }
+
+    fn at_least(&mut self, name: &str, value: f64, least: f64) {
+        if value.is_nan() || value < least || value.is_infinite() {
+            self.add(format!("{name} = {value}"), &format!("{least} or more"));
+        }
     }
 }
 
-fn is_positive(value: f64) -> bool {
+impl FlashCells {
+    fn check(&self, refusals: &mut Refusals<'_>) {
+        let above_zero = [
+            ("cells.sense_ns", self.sense_ns),
+            ("cells.program_ns", self.program_ns),
+            ("cells.page_bytes", self.page_bytes.into()),
+            ("cells.planes", self.planes.into()),
+            ("cells.die_bytes", self.die_bytes),
+            ("cells.channels", self.channels.into()),
+            ("cells.dies_per_channel", self.dies_per_channel.into()),
+            ("cells.channel_bytes_per_ns", self.channel_bytes_per_ns),
+            ("cells.mapping_entry_bytes", self.mapping_entry_bytes.into()),
+            ("cells.mapping_unit_bytes", self.mapping_unit_bytes.into()),
+            ("cells.mapping_bytes_per_ns", self.mapping_bytes_per_ns),
+            ("cells.link_bytes_per_ns", self.link_bytes_per_ns.unwrap_or(1.0)),
+        ];
+        above_zero.into_iter().for_each(|(name, value)| refusals.above_zero(name, value));
+        refusals.at_least("cells.command_ns", self.command_ns, 0.0);
+        refusals.at_least("cells.write_amplification", self.write_amplification, 1.0);
+        refusals.at_least("cells.reads_per_write", self.reads_per_write, 0.0);
+    }
+}
+
+impl RatedDrive {
+    fn check(&self, refusals: &mut Refusals<'_>) {
+        let rises = self.iops.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let is_rate = |(bytes, iops): &(u32, f64)| *bytes > 0 && is_above_zero(*iops);
+        if self.iops.is_empty() || !rises || !self.iops.iter().all(is_rate) {
+            let allowed = "pairs of bytes and operations a second, by rising size, as in [[512, 2e6], [4096, 1.5e6]]";
+            refusals.add("rated.iops", allowed);
+        }
+        refusals.above_zero("rated.cost", self.cost);
+    }
+}
+
+impl PartPrices {
+    fn check(&self, refusals: &mut Refusals<'_>) {
+        let above_zero = [
+            ("costs.memory_die", self.memory_die),
+            ("costs.memory_die_bytes", self.memory_die_bytes),
+            ("costs.memory_bytes_per_ns", self.memory_bytes_per_ns),
+            ("costs.core_iops", self.core_iops),
+            ("costs.drive_memory_die_bytes", self.drive_memory_die_bytes),
+        ];
+        above_zero.into_iter().for_each(|(name, value)| refusals.above_zero(name, value));
+        let prices = [
+            ("costs.core", self.core),
+            ("costs.controller", self.controller),
+            ("costs.flash_die", self.flash_die),
+            ("costs.drive_memory_die", self.drive_memory_die),
+        ];
+        prices.into_iter().for_each(|(name, value)| refusals.at_least(name, value, 0.0));
+    }
+}
+
+fn is_above_zero(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }

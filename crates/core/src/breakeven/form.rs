@@ -4,7 +4,7 @@
 //! the cells, `(G + F - 1) / (G + 2F - 1)` are reads and `F / (G + 2F - 1)` programs. The form averages the rates of a channel that
 //! both share, which overstates them by some per cent: a shared bus gives the harmonic mean.
 
-use super::description::{Cells, Description, RatedDrive};
+use super::description::{Description, FlashCells, RatedDrive};
 
 /// Resource that limits the rate of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn rated(iops: &[(u32, f64)], block_bytes: u32) -> f64 {
     }
 }
 
-fn of_cells(cells: &Cells, block_bytes: u32) -> DeviceRate {
+fn of_cells(cells: &FlashCells, block_bytes: u32) -> DeviceRate {
     let (block, page) = (f64::from(block_bytes), f64::from(cells.page_bytes));
     let (g, f) = (cells.reads_per_write, cells.write_amplification);
     let operations = g + 2.0 * f - 1.0;

@@ -10,7 +10,7 @@ mod description;
 pub mod form;
 mod history;
 
-pub use description::{Cells, Costs, Description, Host, RatedDrive};
+pub use description::{Description, FlashCells, Host, PartPrices, RatedDrive};
 pub use form::{DeviceRate, RateLimit};
 pub use history::{HISTORY, HistoricRule};
 

@@ -80,7 +80,10 @@ fn what_contradicts_itself_is_refused_with_what_is_allowed() {
     let refused = |text: &str| Description::parse("own.toml", text).unwrap_err().to_string();
     let costs = "[costs]\nmemory_die = 1\nmemory_die_bytes = 1e9\nmemory_bytes_per_ns = 1\ncore = 1\ncore_iops = 1e6\n";
     assert!(refused(costs).contains("neither [cells] nor [rated]"));
-    assert!(refused(&format!("{costs}[rated]\ncost = -1\niops = [[512, 1e6]]\n")).contains("a price above 0"));
+    assert!(
+        refused(&format!("{costs}[rated]\ncost = -1\niops = [[512, 1e6]]\n"))
+            .contains("rated.cost = -1; allowed: a number above 0")
+    );
     assert!(
         refused(&format!("{costs}[rated]\ncost = 1\niops = [[4096, 1e6], [512, 1e6]]\n")).contains("by rising size")
     );

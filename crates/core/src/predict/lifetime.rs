@@ -61,7 +61,7 @@ pub struct FlashLifetime {
     pub write_amplification: f64,
     /// Bytes that may be written until the cells have taken their cycles (terabytes written, TBW).
     pub written_bytes: f64,
-    /// The same as writes of the whole drive a day, over [`WARRANTY_YEARS`].
+    /// Writes of the whole drive a day that come to as many bytes, over [`WARRANTY_YEARS`].
     pub drive_writes_per_day: f64,
     /// Most bytes that the drive takes in a second, in the steady state.
     pub bytes_per_s: f64,
