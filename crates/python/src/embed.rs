@@ -88,6 +88,9 @@ impl EmbeddedDrive {
     }
 }
 
+/// Something that is wanted of a drive beyond its description.
+type Step = fn(Description) -> Description;
+
 fn open(drive: (&str, &str), settings: &[String], seed: u64, wants: [bool; 4]) -> Result<Drive, Problems> {
     let (file, text) = drive;
     let mut description = Description::from_toml(file, text)?;
@@ -95,7 +98,7 @@ fn open(drive: (&str, &str), settings: &[String], seed: u64, wants: [bool; 4]) -
         description = description.with(setting)?;
     }
     let [has_no_data, has_stages, has_power_cuts, has_host_software] = wants;
-    let steps: [(bool, fn(Description) -> Description); 4] = [
+    let steps: [(bool, Step); 4] = [
         (has_no_data, Description::without_data),
         (has_stages, Description::with_stages),
         (has_power_cuts, Description::with_power_cuts),
