@@ -1,14 +1,14 @@
 #!/bin/sh
 # Make the book: the pages as they stand, with the front page, and links to files that are no pages turned to the repository.
 #
-#   book.sh    target/book/html; mdBook is installed from crates.io into target/tools where it is missing
+#   book.sh    target/book/html; mdBook is installed into target/tools where it is missing
 set -eu
 cd "$(dirname "$0")/../../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 version=0.5
 export PATH="$target/tools/bin:$PATH"
 if ! mdbook --version > /dev/null 2>&1; then
-    echo 'mdbook is not installed: installing it from crates.io, some minutes'
+    echo 'mdbook is not installed: installing it, some minutes'
     cargo install --quiet --locked --root "$target/tools" "mdbook@^$version" || {
         echo 'mdbook cannot be installed: the book is not made'
         test "${CI:-}" != true
