@@ -164,7 +164,7 @@ fn flash_lasts_by_its_write_amplification_and_not_by_lines() {
 #[test]
 fn the_break_even_time_of_a_file_is_computed_and_its_page_has_such_a_file() {
     let page = printed("docs break-even");
-    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example = page.split("```toml prices\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let here = directory("break-even");
     fs::write(here.join("own.toml"), example).unwrap();
     let of = |words: &str| document(&format!("breakeven {words} --json"));

@@ -213,7 +213,7 @@ impl Description {
     /// # Errors
     /// All values that no drive, host or price can have.
     pub fn check(&self, file: &str) -> Result<(), Problems> {
-        let mut refusals = Refusals { file, problems: Problems::default() };
+        let mut refusals = ValueProblems { file, problems: Problems::default() };
         match (&self.cells, &self.rated) {
             (None, None) => {
                 refusals.add("neither [cells] nor [rated]", "one of them: cells and channels, or a rate and a price");
@@ -298,12 +298,12 @@ impl Description {
 }
 
 /// Values of a file that have been refused.
-struct Refusals<'a> {
+struct ValueProblems<'a> {
     file: &'a str,
     problems: Problems,
 }
 
-impl Refusals<'_> {
+impl ValueProblems<'_> {
     fn add(&mut self, found: impl Into<String>, allowed: &str) {
         self.problems.0.push(Problem::new(self.file, None, found, allowed));
     }
@@ -322,7 +322,7 @@ impl Refusals<'_> {
 }
 
 impl FlashCells {
-    fn check(&self, refusals: &mut Refusals<'_>) {
+    fn check(&self, refusals: &mut ValueProblems<'_>) {
         let above_zero = [
             ("cells.sense_ns", self.sense_ns),
             ("cells.program_ns", self.program_ns),
@@ -345,7 +345,7 @@ impl FlashCells {
 }
 
 impl RatedDrive {
-    fn check(&self, refusals: &mut Refusals<'_>) {
+    fn check(&self, refusals: &mut ValueProblems<'_>) {
         let rises = self.iops.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let is_rate = |(bytes, iops): &(u32, f64)| *bytes > 0 && is_above_zero(*iops);
         if self.iops.is_empty() || !rises || !self.iops.iter().all(is_rate) {
@@ -357,7 +357,7 @@ impl RatedDrive {
 }
 
 impl PartPrices {
-    fn check(&self, refusals: &mut Refusals<'_>) {
+    fn check(&self, refusals: &mut ValueProblems<'_>) {
         let above_zero = [
             ("costs.memory_die", self.memory_die),
             ("costs.memory_die_bytes", self.memory_die_bytes),

@@ -1,6 +1,6 @@
 //! Values that follow from one run, for tables whose rows each read a single run.
 
-use super::evaluate::evaluate;
+use super::evaluate::{ExpressionValue, evaluate};
 use super::experiment::ExperimentRun;
 use super::expression::{Expression, parse};
 use super::plan_experiment::PlanExperiment;
@@ -29,7 +29,7 @@ impl RunValue {
             Problems(problems.collect())
         })?;
         match evaluate(&expression, &experiments, &|_, _| 1.0) {
-            Ok(value) if value.as_number().is_some() => Ok(RunValue { expression, experiments }),
+            Ok(ExpressionValue::Number(_)) => Ok(RunValue { expression, experiments }),
             Ok(value) => Err(Problem::new(file, line, format!("`{text}` gives {}", value.kind()), "a number").into()),
             Err(found) => Err(Problem::new(file, line, found, "a number").into()),
         }

@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::simulation::Simulation;
 
 /// Number of seeds among which each planted bug has to be found.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 4000;
 
 /// Tries a case with a planted bug.
 fn tried_with(bug: Bug, case: &Case) -> Result<(), TrialFinding> {
@@ -202,7 +202,7 @@ fn sample_of_seeds_finds_no_failure() {
 #[test]
 #[ignore = "a minute: make torture"]
 fn thousand_seeds_find_no_failure() {
-    for seed in 1..=SEEDS {
+    for seed in 1..=1000 {
         assert_eq!(super::try_seed(seed).err(), None, "seed {seed}");
     }
 }
@@ -231,7 +231,9 @@ fn packets_and_faults_not_reached_are_listed() {
     coverage.add(&Reached { interface: "capi", packets, faults: vec![FaultAction::TornWrite], ios: 1 });
     let told = coverage.unreached();
     assert!(
-        !told.iter().any(|line| line.contains("capi") && (line.contains("doorbell") || line.contains("torn-write")))
+        !told
+            .iter()
+            .any(|line| line.contains("capi") && (line.contains("\"doorbell\"") || line.contains("torn-write")))
     );
     assert_eq!(told.len() + 3, unreached.len());
 }

@@ -23,7 +23,7 @@ unit = "ns"
 fn table(rows: &[(&str, &str, &str, &str)]) -> Vec<MeasuredValue> {
     let lines = rows
         .iter()
-        .map(|(id, workload, quantity, unit)| format!("{id},,,,,,{workload},{quantity},600,{unit},result,\n"));
+        .map(|(id, workload, quantity, unit)| format!("{id},,,,,,{workload},\"{quantity}\",600,{unit},result,\n"));
     let text = COLUMNS.join(",") + "\n" + &lines.collect::<String>();
     read("t.csv", &text).unwrap()
 }

@@ -548,6 +548,7 @@ ReproducedRow = TypedDict(
         "accepted": list[float],
         "kind": "ClaimKind",
         "verdict": "RowVerdict",
+        "provenance": "Provenance",
         "fitted": int,
         "fitted_keys": list[str],
         "depends_on": list[str],
@@ -559,6 +560,73 @@ ReproducedRow = TypedDict(
 )
 ClaimKind = Literal["input"] | Literal["number"] | Literal["shape"]
 RowVerdict = Literal["given"] | Literal["reproduced"] | Literal["off"] | Literal["unexplained"]
+Provenance = Literal["given"] | Literal["returned"] | Literal["solved"] | Literal["fitted"] | Literal["predicted"]
+ValidatedSource = TypedDict(
+    "ValidatedSource",
+    {
+        "source": str,
+        "title": str,
+        "rows": int,
+        "answered": int,
+        "unanswerable": int,
+        "left_out": dict[str, int],
+        "provenance": dict[str, int],
+        "all": "Agreement",
+        "predicted": "Agreement",
+    },
+)
+Agreement = TypedDict(
+    "Agreement",
+    {
+        "rows": int,
+        "median_error_pct": float | None,
+        "wmape_rates_pct": float | None,
+        "wmape_latencies_pct": float | None,
+        "median_latency_error_pct": float | None,
+        "bias_pct": float | None,
+        "coverage_pct": float | None,
+    },
+)
+ValidatedRow = TypedDict(
+    "ValidatedRow",
+    {
+        "id": str,
+        "source": str,
+        "quantity": str,
+        "unit": str,
+        "figure": "MeasuredKind",
+        "measured": float,
+        "predicted": float | None,
+        "error_pct": float | None,
+        "low": float | None,
+        "high": float | None,
+        "provenance": "Provenance | None",
+        "left_out": str | None,
+        "because": str,
+    },
+)
+MeasuredKind = Literal["latency"] | Literal["rate"] | Literal["bandwidth"] | Literal["other"]
+FoldResult = TypedDict(
+    "FoldResult",
+    {
+        "name": str,
+        "order_only": bool,
+        "train_rows": int,
+        "agreement": "Agreement",
+    },
+)
+ParameterResult = TypedDict(
+    "ParameterResult",
+    {
+        "name": str,
+        "key": str,
+        "only": str,
+        "range": list[float],
+        "value": float,
+        "folds": list[float],
+        "spread_pct": float,
+    },
+)
 TraceDevice = TypedDict(
     "TraceDevice",
     {
@@ -700,6 +768,27 @@ ReproduceDocument = TypedDict(
         "rows": list["ReproducedRow"],
         "version": str,
         "verb": Literal["reproduce"],
+    },
+)
+ValidateDocument = TypedDict(
+    "ValidateDocument",
+    {
+        "sources": list["ValidatedSource"],
+        "total": "ValidatedSource",
+        "rows": list["ValidatedRow"],
+        "version": str,
+        "verb": Literal["validate"],
+    },
+)
+FoldsDocument = TypedDict(
+    "FoldsDocument",
+    {
+        "folds": list["FoldResult"],
+        "parameters": list["ParameterResult"],
+        "interval": list[float] | None,
+        "fitted": "Agreement",
+        "version": str,
+        "verb": Literal["validate"],
     },
 )
 TraceInfoDocument = TypedDict(

@@ -55,10 +55,15 @@ class DmaSection(TypedDict, total=False):
     from_host_ns: float
     to_host_ns: float
     piece_ns: float
+    to_host_piece_ns: float
+    to_host_piece_bytes: int
     piece_bytes: int
     full_duplex: bool
     word_bytes: int
     fetch_ns: float
+    fetch_bytes_per_ns: float
+    memory_bytes_per_ns: float
+    store_whole: bool
     store_bytes_per_ns: float
     request_bytes: int
     requests: int
@@ -82,6 +87,9 @@ class HostSection(TypedDict, total=False):
     mmio_drain_ns: float
     mmio_room: int
     context_switch_ns: float
+    context_switch_growth_ns: float
+    cold_ns: float
+    cold_after_ns: float
     deactivate_ns: float
     reactivate_ns: float
     interrupt_ns: float
@@ -107,6 +115,9 @@ class RootComplexSection(TypedDict, total=False):
     cache_read_ns: float
     core_read_ns: float
     dram_read_ns: float
+    llc_kib: int
+    llc_io_kib: int
+    data_cold_ratio: float
     remote_ns: float
     write_ns: float
     write_accept_ns: float
@@ -132,6 +143,7 @@ class StackSection(TypedDict, total=False):
     scheduler: Literal["none", "mq-deadline", "kyber", "bfq"]
     application: Literal["loop", "fio"]
     mitigations: bool
+    iommu: Literal["passthrough", "lazy", "strict"]
     poller_idle_us: float
     poller_wake_ns: float
     preset: str
@@ -225,6 +237,7 @@ class NvmeSection(TypedDict, total=False):
     completion_doorbells: bool
     data_pointer: Literal["prp", "sgl"]
     block_bytes: int
+    atomic_write_bytes: int
     namespaces: int
 
 class DcExpressSection(TypedDict, total=False):
