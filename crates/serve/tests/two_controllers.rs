@@ -399,6 +399,7 @@ impl Conversation {
             // Lists and data are anywhere but where nothing is.
             bytes[31] &= 0x0f;
             bytes[39] &= 0x0f;
+            bytes[0] = without_contents_lost(bytes[0]);
             return bytes;
         }
         let known = [
@@ -414,7 +415,7 @@ impl Conversation {
             opcode::VERIFY,
             opcode::COPY,
         ];
-        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
+        let opcode = without_contents_lost(if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) });
         let (slba, blocks) = self.place();
         let (prp1, prp2) = self.pointer();
         let dice = &mut self.dice;
@@ -531,6 +532,11 @@ impl Conversation {
 
 fn words(descriptors: &[[u64; 2]]) -> Vec<u8> {
     descriptors.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Another opcode for Write Uncorrectable: rules cannot know of blocks that it makes unreadable.
+fn without_contents_lost(opcode: u8) -> u8 {
+    if opcode == opcode::WRITE_UNCORRECTABLE { opcode::FLUSH } else { opcode }
 }
 
 /// The entry of a command as if its data had been readable and the same: that is not for rules to know.

@@ -150,7 +150,7 @@ def dma(
     Raises :class:`InputError` with everything that makes no sense.
 
     >>> round(dma(size=64, transfers=1000).rows()[0]["mean_ns"])
-    599
+    593
     """
     name, text = _device(device)
     options = {"op": op, "window": window, "outstanding": outstanding, "transfers": transfers, "cache": cache, "node": node}
