@@ -8,7 +8,7 @@
 //!
 //! let device = Drive::device("nfp6000-gen3-x8").unwrap();
 //! let outcome = Question { op: Op::Read, bytes: 64, ..Question::default() }.ask(&device, 1).unwrap();
-//! assert_eq!(outcome.jobs[0].read.total.mean().as_ns().round(), 599.0);
+//! assert_eq!(outcome.jobs[0].read.total.mean().as_ns().round(), 593.0);
 //! ```
 
 mod machine;
