@@ -263,7 +263,7 @@ impl Conversation {
         self.ring_nonsense();
         let room = u64::from(self.entries - 1).min(4);
         let count = 1 + self.dice.below(room) as usize;
-        let batch: Vec<[u8; 64]> = (0..count).map(|_| self.command()).collect();
+        let batch: Vec<[u8; 64]> = (0..count).map(|_| without_contents_lost(self.command())).collect();
         let commands = self.serve(&batch);
         let served: Vec<_> = self.machine.posted.drain(..).collect();
         let served_touched = std::mem::take(&mut self.machine.touched).merged();
@@ -399,7 +399,6 @@ impl Conversation {
             // Lists and data are anywhere but where nothing is.
             bytes[31] &= 0x0f;
             bytes[39] &= 0x0f;
-            bytes[0] = without_contents_lost(bytes[0]);
             return bytes;
         }
         let known = [
@@ -415,7 +414,7 @@ impl Conversation {
             opcode::VERIFY,
             opcode::COPY,
         ];
-        let opcode = without_contents_lost(if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) });
+        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
         let (slba, blocks) = self.place();
         let (prp1, prp2) = self.pointer();
         let dice = &mut self.dice;
@@ -534,9 +533,12 @@ fn words(descriptors: &[[u64; 2]]) -> Vec<u8> {
     descriptors.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Another opcode for Write Uncorrectable: rules cannot know of blocks that it makes unreadable.
-fn without_contents_lost(opcode: u8) -> u8 {
-    if opcode == opcode::WRITE_UNCORRECTABLE { opcode::FLUSH } else { opcode }
+/// The command, or a flush instead of Write Uncorrectable: rules cannot know of blocks that it makes unreadable.
+fn without_contents_lost(mut entry: [u8; 64]) -> [u8; 64] {
+    if entry[0] == opcode::WRITE_UNCORRECTABLE {
+        entry[0] = opcode::FLUSH;
+    }
+    entry
 }
 
 /// The entry of a command as if its data had been readable and the same: that is not for rules to know.

@@ -59,7 +59,7 @@ fn row_without_a_rule_or_a_word_is_told_with_its_place() {
         |workload: &str, unit: &str| prepared_validation(&[("A-1", workload, "latency, mean", unit)]).unwrap_err();
     assert!(found("write", "ns").starts_with("a.toml: no rule matches the row A-1"));
     assert!(
-        found("get 64 B", "k/s").starts_with("a.toml:14: row A-1: a value in ns for a row in k/s"),
+        found("get 64 B", "k/s").starts_with("a.toml:13: row A-1: a value in ns for a row in k/s"),
         "{}",
         found("get 64 B", "k/s")
     );
