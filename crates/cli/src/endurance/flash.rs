@@ -14,24 +14,26 @@ use crate::{describe, input, output};
 const SEQUENTIAL: &[u32] = &[131_072];
 const RANDOM: &[u32] = &[4096];
 
-/// Lifetimes of a drive's flash, the bytes written a day for which years are asked, and the seed that was given, which changes
-/// nothing.
+/// Lifetimes of a drive's flash, and the bytes written a day for which years are asked.
 #[derive(Debug)]
 pub(super) struct FlashLifetimes {
     lifetimes: Vec<FlashLifetime>,
     per_day: Option<u64>,
-    seed: u64,
 }
 
 impl FlashLifetimes {
     pub(super) fn of(drive: &Drive, arguments: &Arguments) -> Result<FlashLifetimes, Problems> {
+        if arguments.seed.is_some() {
+            let found = format!("--seed has no effect on {}, of whose flash nothing is drawn", drive.name);
+            return Err(Problem::new("command line", None, found, "a drive without a translation layer").into());
+        }
         let points = patterns(&arguments.workload)?.into_iter().flat_map(|pattern| {
             let usual = if pattern == WrittenPattern::Sequential { SEQUENTIAL } else { RANDOM };
             let sizes = if arguments.bs.is_empty() { usual } else { &arguments.bs };
             sizes.iter().map(move |bytes| (pattern, *bytes)).collect::<Vec<_>>()
         });
         let lifetimes = input::all(points.map(|(pattern, bytes)| flash_lifetime(drive, pattern, bytes)))?;
-        Ok(FlashLifetimes { lifetimes, per_day: arguments.per_day, seed: arguments.seed })
+        Ok(FlashLifetimes { lifetimes, per_day: arguments.per_day })
     }
 
     pub(super) fn page(&self, drive: &Drive) -> String {
@@ -65,7 +67,7 @@ impl FlashLifetimes {
         format!("{}\n{}\n{}", self.conclusion(drive), output::shown(&table), notes(drive))
     }
 
-    /// One or two sentences: what may be written in the worst of the cases, and what the best would allow.
+    /// Returns one or two sentences: the bytes that may be written in the worst of the cases, and in the best.
     fn conclusion(&self, drive: &Drive) -> String {
         let by_bytes = |one: &&FlashLifetime, other: &&FlashLifetime| one.written_bytes.total_cmp(&other.written_bytes);
         let told = |lifetime: &FlashLifetime| {
@@ -98,7 +100,6 @@ impl FlashLifetimes {
             })
         };
         json!({
-            "seed": self.seed,
             "drive": drive.name,
             "lifetimes": self.lifetimes.iter().map(entry).collect::<Vec<_>>(),
             "description": drive.resolved(),
@@ -119,7 +120,7 @@ fn patterns(names: &[String]) -> Result<Vec<WrittenPattern>, Problems> {
     input::all(names.iter().map(|name| WrittenPattern::named(name).ok_or_else(|| unknown(name).into())))
 }
 
-/// What the figures rest on.
+/// Returns the assumptions behind the figures: endurance, spare cells, wear levelling and cleaning.
 fn notes(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     let text = format!(

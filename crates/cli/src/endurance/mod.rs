@@ -18,6 +18,8 @@ use crate::ending::{Ending, Failure};
 use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../../help/endurance.txt");
+/// Seed of the shuffle if none is given.
+const SEED: u64 = 1;
 
 /// Compute the lifetime of a memory: of flash, terabytes written and drive writes a day; of others, line writes with and
 /// without Start-Gap
@@ -36,9 +38,9 @@ pub(crate) struct Arguments {
     /// Bytes written to flash a day, as in 500g, for which the lifetime is computed as well
     #[arg(long, value_name = "SIZE", value_parser = per_day)]
     per_day: Option<u64>,
-    /// Seed of the shuffle
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Seed of the shuffle of lines [default: 1]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
@@ -69,13 +71,13 @@ fn of_lines(drive: &Drive, arguments: &Arguments) -> Result<Ending, Failure> {
         }
     }
     let workloads = workloads(&arguments.workload)?;
-    let groups = input::all(
-        workloads
-            .into_iter()
-            .map(|workload| lifetimes(&drive.name, &drive.media, workload, arguments.seed).map_err(Problems::from)),
-    )?;
+    let groups = input::all(workloads.into_iter().map(|workload| {
+        lifetimes(&drive.name, &drive.media, workload, arguments.seed.unwrap_or(SEED)).map_err(Problems::from)
+    }))?;
     match arguments.json {
-        true => output::print_json(&output::headed("endurance", document(drive, &groups, arguments.seed)))?,
+        true => {
+            output::print_json(&output::headed("endurance", document(drive, &groups, arguments.seed.unwrap_or(SEED))))?
+        }
         false => output::print(&page(drive, &groups))?,
     }
     Ok(Ending::Fine)

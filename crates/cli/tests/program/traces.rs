@@ -177,7 +177,7 @@ fn the_recordings_hold_what_their_page_says() {
     }
 }
 
-/// What one file of an iolog asks for, line by line; a flush counts only behind a write.
+/// Returns the requests of an iolog in their order, without the flushes before the first read or write.
 fn recorded(name: &str) -> Vec<Io> {
     let file = fs::File::open(Path::new(ROOT).join("examples/recordings").join(name)).unwrap();
     let mut text = String::new();

@@ -61,6 +61,13 @@ fn a_memory_that_lasts_for_ever_or_an_unknown_workload_is_refused() {
         ]
     );
     assert_eq!(
+        errors("endurance tlc-gen4 --seed 2"),
+        [
+            "command line: --seed has no effect on tlc-gen4, of whose flash nothing is drawn; allowed: a drive without a \
+          translation layer"
+        ]
+    );
+    assert_eq!(
         errors("endurance nvme --bs 4k"),
         ["command line: --bs has no effect on nvme, whose memory has no translation layer; allowed: a drive of flash"]
     );

@@ -19,7 +19,7 @@ const SHIPPED: [(&str, &str); 6] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// What is described, in a line.
+    /// Drive and host in one line.
     #[serde(default)]
     pub summary: String,
     /// Share of the drive's rate that is used, above 0 and at most 1.
@@ -167,7 +167,7 @@ fn one() -> u32 {
 /// A description with one input multiplied by a factor.
 type Grown = fn(&Description, f64) -> Description;
 
-/// Makes the functions of [`Description::inputs`] from paths of fields.
+/// Pairs each name with a function that multiplies the field of that path.
 macro_rules! inputs {
     ($($name:literal => $($field:ident).+ ;)*) => {
         [$(($name, (|description: &Description, factor: f64| {

@@ -5,13 +5,13 @@
 pub struct HistoricRule {
     /// Year of the publication.
     pub year: u32,
-    /// What stands behind the memory.
+    /// Kind of device behind the memory.
     pub device: &'static str,
     /// Bytes of a page or record.
     pub page_bytes: f64,
     /// Price of one access a second, in dollars.
     pub dollars_per_access: f64,
-    /// Price of a million bytes (1987, 1 KB for $5), or of a MiB of memory, in dollars.
+    /// Price of a MiB of memory in dollars (1987: 1,024 KB at $5 each).
     pub dollars_per_mib: f64,
     /// Where the inputs are printed.
     pub source: &'static str,

@@ -63,7 +63,7 @@ pub struct FlashLifetime {
     pub written_bytes: f64,
     /// Writes of the whole drive a day that come to as many bytes, over [`WARRANTY_YEARS`].
     pub drive_writes_per_day: f64,
-    /// Most bytes that the drive takes in a second, in the steady state.
+    /// Most bytes that the drive takes in a second behind its own host, in the steady state.
     pub bytes_per_s: f64,
     /// Lifetime in years if that many are written without a pause.
     pub years: f64,
@@ -125,7 +125,7 @@ fn check(drive: &Drive) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Returns the most writes a second that a drive takes in the steady state, whatever the host.
+/// Returns the most writes a second that a drive takes in the steady state behind its own host.
 fn most_iops(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) -> Result<f64, Problems> {
     let size = block_bytes.to_string();
     let file = fio::from_flags(&[("rw", pattern.rw()), ("bs", &size), ("iodepth", "256"), ("io_size", "1024p")])?;

@@ -1,4 +1,4 @@
-//! What a sweep has found: the best and the worst point of each column, and which axis moves it most.
+//! Findings of a sweep: the best and the worst point of each column, and the axis that moves it most.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What systems do differently with files and terminals, behind one set of functions.
+//! Files and terminals on Unix and elsewhere, behind one set of functions.
 
 #[cfg(any(test, not(unix)))]
 mod portable;

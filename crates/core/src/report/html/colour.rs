@@ -101,7 +101,7 @@ mod tests {
     /// Least distance of stages that lie side by side, which a gap separates as well.
     const NEIGHBOURS_MIN: f64 = 8.0;
 
-    /// How colours reach people with all cones, without those for red and without those for green, on linear RGB: Machado,
+    /// Matrices on linear RGB for eyes with all cones, without those for red and without those for green: Machado,
     /// Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency", TVCG 15, 2009.
     const EYES: [[[f64; 3]; 3]; 3] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],

@@ -29,7 +29,7 @@ pub struct Comparison {
     pub title: String,
     /// Answer to the question, in a sentence or two.
     pub conclusion: Vec<String>,
-    /// What the figures rest on, in a few lines.
+    /// Assumptions behind the figures, in a few lines.
     pub assumptions: String,
     /// Lines on the drives compared, with memory, link and host.
     pub heading: Vec<String>,

@@ -41,7 +41,7 @@ impl Unreadable {
     /// Makes bytes unreadable or readable, once `save` has kept the record of all ranges.
     ///
     /// # Errors
-    /// Those of `save`; the ranges are unchanged then.
+    /// If `save` fails, its error is returned and the ranges are unchanged.
     #[cold]
     pub(super) fn set<E>(
         &self,
