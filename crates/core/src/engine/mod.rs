@@ -30,6 +30,7 @@ mod devices;
 pub mod driver_end;
 pub(crate) mod faults;
 mod outside;
+mod pending_jobs;
 pub mod power;
 mod recorder;
 pub mod requests;
@@ -59,13 +60,12 @@ use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::{Direction, Kind, Packet, PacketId};
-use crate::workload::generator::Generator;
-use crate::workload::{Job, Limits, side_by_side};
 use device::AttachedDevice;
 use devices::AttachedDevices;
 use driver_end::DriverEnd;
 use faults::Faults;
 pub use outside::{Completed, Input};
+use pending_jobs::PendingJobs;
 use recorder::Recorder;
 use switched::SwitchedLinks;
 use warm_up::WarmUp;
@@ -110,21 +110,8 @@ pub struct Engine {
     driver_end: DriverEnd,
     /// Thread that the commands of real hosts are counted for, by queue.
     queue_threads: Vec<u16>,
-    plan: SubmissionPlan,
+    plan: PendingJobs,
     warm_up: WarmUp,
-}
-
-/// Jobs that have not begun yet.
-#[derive(Clone, Debug, Default)]
-struct SubmissionPlan {
-    /// Groups of jobs that run at the same time, in the order of their turn.
-    groups: VecDeque<Vec<Job>>,
-    /// Number of groups that have begun.
-    begun: u32,
-    capacity_bytes: u64,
-    /// True if the drive loses acknowledged writes without a flush.
-    is_volatile: bool,
-    seed: u64,
 }
 
 impl Engine {
@@ -159,7 +146,7 @@ impl Engine {
             completed_stages: None,
             driver_end: DriverEnd::Host,
             queue_threads: Vec::new(),
-            plan: SubmissionPlan::default(),
+            plan: PendingJobs::default(),
             warm_up: WarmUp::default(),
             shared,
         }
@@ -190,41 +177,6 @@ impl Engine {
     /// Fault in the account that wear levelling keeps of its lines, or a small flash drive of its units, if there is one.
     pub fn memory_problem(&self) -> Option<String> {
         self.devices.iter().find_map(AttachedDevice::memory_problem)
-    }
-
-    /// Adds jobs, and starts those that wait for no others.
-    pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
-        let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
-        let Limits { capacity_bytes, is_volatile, .. } = *limits;
-        self.plan = SubmissionPlan { groups, begun: 0, capacity_bytes, is_volatile, seed };
-        self.warm_up = WarmUp::of(jobs, limits);
-        self.begin_group();
-    }
-
-    /// Begins the next group of jobs; false if there is none.
-    #[cold]
-    fn begin_group(&mut self) -> bool {
-        let Some(jobs) = self.plan.groups.pop_front() else { return false };
-        let warms_up = self.warm_up.begin(&jobs);
-        jobs.iter().for_each(|job| self.add_job(job, warms_up));
-        self.plan.begun += 1;
-        true
-    }
-
-    /// Adds the threads of a job, which start at once, or after its delay.
-    fn add_job(&mut self, job: &Job, warms_up: bool) {
-        let SubmissionPlan { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
-        let start = self.now().max(Time::ZERO + job.start_delay);
-        let place = self.recorder.add_job(job, begun, start, warms_up);
-        for number in 0..job.threads {
-            let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
-            let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
-            let generator = if warms_up { generator.warming_up() } else { generator };
-            let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
-            self.let_look(thread);
-            self.recorder.add_thread(thread, place);
-            self.shared.scheduler.at(start, Event::Thread(thread));
-        }
     }
 
     /// Instant of the next event, if there is one.

@@ -1,0 +1,60 @@
+//! Jobs that have not begun: those that run at the same time form a group, and a group begins when the one before it is done.
+
+use std::collections::VecDeque;
+
+use super::Engine;
+use super::warm_up::WarmUp;
+use crate::scheduler::Event;
+use crate::time::Time;
+use crate::workload::generator::Generator;
+use crate::workload::{Job, Limits, side_by_side};
+
+/// Jobs that have not begun yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PendingJobs {
+    /// Groups of jobs that run at the same time, in the order of their turn.
+    pub(super) groups: VecDeque<Vec<Job>>,
+    /// Number of groups that have begun.
+    begun: u32,
+    capacity_bytes: u64,
+    /// True if the drive loses acknowledged writes without a flush.
+    is_volatile: bool,
+    seed: u64,
+}
+
+impl Engine {
+    /// Adds jobs, and starts those that wait for no others.
+    pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
+        let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
+        let Limits { capacity_bytes, is_volatile, .. } = *limits;
+        self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, seed };
+        self.warm_up = WarmUp::of(jobs, limits);
+        self.begin_group();
+    }
+
+    /// Begins the next group of jobs; false if there is none.
+    #[cold]
+    pub(super) fn begin_group(&mut self) -> bool {
+        let Some(jobs) = self.plan.groups.pop_front() else { return false };
+        let warms_up = self.warm_up.begin(&jobs);
+        jobs.iter().for_each(|job| self.add_job(job, warms_up));
+        self.plan.begun += 1;
+        true
+    }
+
+    /// Adds the threads of a job, which start at once, or after its delay.
+    fn add_job(&mut self, job: &Job, warms_up: bool) {
+        let PendingJobs { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
+        let start = self.now().max(Time::ZERO + job.start_delay);
+        let place = self.recorder.add_job(job, begun, start, warms_up);
+        for number in 0..job.threads {
+            let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
+            let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
+            let generator = if warms_up { generator.warming_up() } else { generator };
+            let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
+            self.let_look(thread);
+            self.recorder.add_thread(thread, place);
+            self.shared.scheduler.at(start, Event::Thread(thread));
+        }
+    }
+}
