@@ -19,6 +19,11 @@ done
 "$@" "$program" completions --man "$out/$name/man" > /dev/null
 case $target in
 *windows*) (cd "$out" && rm -f "$name.zip" && if command -v 7z > /dev/null; then 7z a -bd "$name.zip" "$name" > /dev/null; else zip -qr "$name.zip" "$name"; fi) ;;
-*) tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-0}" -czf "$out/$name.tar.gz" "$name" ;;
+*)
+    # GNU tar, which sorts; it is gtar where tar is another.
+    tar=tar
+    if command -v gtar > /dev/null; then tar=gtar; fi
+    "$tar" -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@"${SOURCE_DATE_EPOCH:-0}" -czf "$out/$name.tar.gz" "$name"
+    ;;
 esac
 rm -rf "${out:?}/$name"

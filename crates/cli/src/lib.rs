@@ -56,6 +56,11 @@ mod validate;
 #[doc = include_str!("../docs/adding-a-front-end.md")]
 pub struct AddingAFrontEnd;
 
+/// The page on embedded drives, whose examples run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embed.md")]
+pub struct EmbeddedDrives;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;

@@ -255,7 +255,8 @@ impl Drive {
     /// complete with [`Status::PowerLost`].
     ///
     /// # Errors
-    /// If the drive does not follow power cuts, the instant lies before the drive's own, or the image is not one of this instant.
+    /// If the drive does not follow power cuts, the instant lies before the drive's own, or the image is not one of this drive at
+    /// this instant; it has advanced to `now` then.
     pub fn cut_power(&mut self, now: Time, survival: Survival) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         if self.state.tracker.is_none() {

@@ -48,8 +48,3 @@ pub use phaselink_core::problem::Problems;
 pub use phaselink_core::time::{Span, Time};
 pub use power::{LegalImage, Survival};
 pub use summary::OperationSummary;
-
-/// Page on embedded drives, whose examples run as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../cli/docs/embed.md")]
-pub struct EmbedPage;

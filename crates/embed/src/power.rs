@@ -146,6 +146,11 @@ impl Tracker {
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
     }
 
+    /// True if a state was taken from this record at this instant.
+    fn has_state(&self, state: &CutState) -> bool {
+        state.number == self.number && state.recording == self.recording
+    }
+
     /// Returns the bytes after a power cut, with which the record begins anew; none if the state is not one of this instant.
     pub(crate) fn cut(&mut self, survival: Survival) -> Option<Store> {
         let cut = self.recording.events.len();
@@ -153,7 +158,7 @@ impl Tracker {
             Survival::Everything => Image::whole(cut),
             Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
             Survival::Drawn { seed } => sample::drawn(&self.recording, &CutTimeline::new(&self.recording), cut, seed),
-            Survival::Image(legal) if legal.state.number == self.number => legal.image.clone(),
+            Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
             Survival::Image(_) => return None,
         };
         lay_all(&self.recording, &image, &mut self.base);

@@ -141,12 +141,12 @@ impl Slots {
         }
     }
 
-    /// Takes the completion of this place. It stays in the queue of completions, which passes it over.
+    /// Takes the completion of this place. Completions that were taken leave the queue once they come to its front.
     pub(crate) fn take(&mut self, place: u32) {
-        if self.completed.front() == Some(&self.ticket(place)) {
+        self.vacate(place);
+        while self.completed.front().is_some_and(|ticket| self.place(*ticket).is_err()) {
             self.completed.pop_front();
         }
-        self.vacate(place);
     }
 
     /// Frees a place. What it holds stays until its next use.

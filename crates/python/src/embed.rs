@@ -232,7 +232,10 @@ impl EmbeddedDrive {
     }
 
     fn peek(&self, py: Python<'_>, offset: u64, bytes: usize) -> PyResult<Py<PyBytes>> {
-        let mut found = vec![0; bytes];
+        let mut found = Vec::new();
+        let beyond = |_| pyo3::exceptions::PyMemoryError::new_err("peek: no memory for so many bytes");
+        found.try_reserve_exact(bytes).map_err(beyond)?;
+        found.resize(bytes, 0);
         self.try_with(py, |drive| drive.peek(0, offset, &mut found))?;
         Ok(PyBytes::new(py, &found).unbind())
     }

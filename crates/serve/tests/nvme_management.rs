@@ -60,7 +60,7 @@ fn atomic_write_units_are_those_of_the_drive() {
     bench.store = Store::in_memory(GEOMETRY).unwrap();
     bench.enable();
     let (controller, namespace) = (bench.identify(1, 0).1, bench.identify(0, 1).1);
-    assert_eq!((u16_at(&controller, 526), u16_at(&controller, 528)), (7, 7), "AWUN, AWUPF");
+    assert_eq!((u16_at(&controller, 526), u16_at(&controller, 528)), (0, 0), "AWUN, AWUPF: of blocks of 4,096 bytes");
     assert_eq!((namespace[24] & 2, [34, 36, 40, 44].map(|at| u16_at(&namespace, at))), (2, [7; 4]));
     let namespace = Bench::enabled().identify(0, 1).1;
     assert_eq!((namespace[24] & 2, [34, 36, 40, 44].map(|at| u16_at(&namespace, at))), (0, [0; 4]));

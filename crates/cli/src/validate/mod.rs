@@ -40,12 +40,12 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     markdown: bool,
     /// List the sources
-    #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "report"])]
     list: bool,
     /// Number of rows with the largest errors that are listed for each source
     #[arg(long, value_name = "N", default_value_t = 5)]
     worst: usize,
-    /// Estimate the parameters in every fold of the rows, from all others, and judge each fold: minutes
+    /// Estimate the parameters of each fold from the rows that it names, and judge them on rows that took no part: many minutes
     #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
     folds: bool,
     /// Take the measurements and plans of a folder in place of those that come with the program

@@ -102,7 +102,10 @@ fn text(path: &Path) -> Result<String, Problems> {
 
 fn unpacked(name: &str, packed: &[u8]) -> Result<String, Problems> {
     let mut text = String::new();
-    let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX).read_to_string(&mut text);
+    let read = MultiGzDecoder::new(packed).take(TABLE_BYTES_MAX + 1).read_to_string(&mut text);
+    if text.len() as u64 > TABLE_BYTES_MAX {
+        return Err(Problem::new(name, None, "more than 64 MiB of text", "a smaller table").into());
+    }
     let unreadable = |error: std::io::Error| Problem::new(name, None, format!("cannot be unpacked: {error}"), "gzip");
     read.map(|_| text).map_err(|error| unreadable(error).into())
 }

@@ -476,7 +476,7 @@ impl Engine {
         };
         faults.met.entry(number).or_default().is_heard = true;
         self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
-        self.host.on_completed(now, id, &self.devices[0].driver, &mut self.shared);
+        self.see_completion(now, id);
     }
 
     /// Submits a request that has been kept.

@@ -150,7 +150,7 @@ impl Processors {
     }
 }
 
-/// Number of waiting threads up to which a switch takes no longer.
+/// Number of waiting threads with which a switch takes one growth longer; assumed.
 const CROWD: f64 = 8.0;
 
 /// Extra time of a switch while so many threads wait for the core: `growth` for each doubling.

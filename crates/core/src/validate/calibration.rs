@@ -1,4 +1,4 @@
-//! Cross-validation: parameters estimated from all folds but one, and judged on that one.
+//! Cross-validation: parameters estimated from the training rows of each fold, and judged on its test rows.
 //!
 //! Parameters are keys of descriptions, each with a range that is its prior: the middle is the geometric mean of the ends, and the
 //! range is 90 % of a normal distribution of the logarithm. A fold names rows to estimate from and rows to judge. The estimate

@@ -100,6 +100,9 @@ fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive
     write(&mut drive, 1, 1);
     assert_eq!(drive.cut_power(drive.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
     write(&mut drive, 2, 1);
+    let mut other = open("tlc-gen4");
+    write(&mut other, 7, 1);
+    assert_eq!(other.cut_power(other.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
 }
 
 #[test]
@@ -144,4 +147,14 @@ fn power_cut_while_a_flush_is_in_flight_may_lose_what_it_was_to_keep() {
         lost += u32::from(blocks::<1>(&drive) == [0]);
     }
     assert!((10..50).contains(&lost), "{lost}");
+}
+
+#[test]
+fn summary_is_there_with_operations_in_flight_and_after_a_power_cut() {
+    let mut drive = open("nvme");
+    drive.submit(drive.now(), 0, Operation::read(0, 4096)).unwrap();
+    assert_eq!(drive.summary().iter().map(|kind| kind.operations).sum::<u64>(), 0);
+    drive.cut_power(drive.now(), Survival::Everything).unwrap();
+    write(&mut drive, 1, 2);
+    assert_eq!(drive.summary().iter().map(|kind| kind.operations).sum::<u64>(), 1);
 }

@@ -29,9 +29,11 @@ pub const RULES_MAX: usize = 64;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Faults {
-    /// True if there are rules about requests, about entries and doorbells of queues, and about interrupts that are sent here.
+    /// True if there are rules about requests.
     of_requests: AtomicBool,
+    /// True if there are rules about entries and doorbells of queues.
     of_queues: AtomicBool,
+    /// True if there are rules about interrupts that are sent here.
     of_interrupts: AtomicBool,
     /// Number of changes of the rules that the model follows.
     changes: AtomicU64,

@@ -61,6 +61,8 @@ pub(super) enum PendingWork {
     Attach { command_id: u16, namespace: u32, is_attached: bool },
     /// Remove all data; the command has completed.
     Sanitize { dword10: u32 },
+    /// Save the state of the latest sanitize operation; the command has completed.
+    SaveSanitize,
 }
 
 impl Controller {

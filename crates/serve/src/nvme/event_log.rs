@@ -38,7 +38,7 @@ pub struct EventLog {
     generation: u16,
 }
 
-/// What a log page says of the controller that reports it.
+/// Fields of a log page's header that describe the reporting controller.
 #[derive(Clone, Debug)]
 pub(super) struct LogReporter<'a> {
     /// Timestamp, as the feature of that name has it.

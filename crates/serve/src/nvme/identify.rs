@@ -48,6 +48,8 @@ pub struct IdentifySelection {
 
 /// Identifier of the controller (CNTLID): to hosts, it is the only one of its NVM subsystem.
 pub(super) const CONTROLLER_ID: u16 = 0;
+/// SANICAP: Block Erase; with No-Deallocate, the operation changes nothing further.
+pub(super) const SANITIZE_CAPABILITIES: u32 = 1 << 1 | 1 << 30;
 
 /// Bit of ONCS that announces the feature Timestamp.
 const ONCS_TIMESTAMP: u16 = 1 << 6;
@@ -167,8 +169,7 @@ impl Identity {
         put(page, 352, event_log::LOG_UNITS.to_le_bytes());
         put(page, 280, u128::from(self.subsystem.capacity_bytes()).to_le_bytes());
         put(page, 296, u128::from(self.subsystem.unallocated_bytes()).to_le_bytes());
-        // Sanitize: Block Erase; with No-Deallocate, it changes nothing further (SANICAP).
-        put(page, 328, (1_u32 << 1 | 1 << 30).to_le_bytes());
+        put(page, 328, SANITIZE_CAPABILITIES.to_le_bytes());
         page[262] = ERROR_LOG_ENTRIES as u8 - 1;
         put(page, 266, WARNING_KELVIN.to_le_bytes());
         put(page, 268, CRITICAL_KELVIN.to_le_bytes());
@@ -181,7 +182,9 @@ impl Identity {
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
         // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
-        let atomic = self.atomic_field(self.limits.block_shift);
+        // They hold for every format: the one with the largest blocks has the fewest.
+        let largest = self.subsystem.formats().into_iter().max().unwrap_or(self.limits.block_shift);
+        let atomic = self.atomic_field(largest);
         put(page, 526, atomic.to_le_bytes());
         put(page, 528, atomic.to_le_bytes());
         // Copy takes sources of format 0 (OCFS).

@@ -44,7 +44,7 @@ impl Controller {
         is_changed || is_shutting_down || !self.pending.is_empty() || self.sets[0].has_failed
     }
 
-    /// Follows the registers (reset, enable, shutdown), executes a pending format, reports events, and sends interrupts.
+    /// Follows the registers (reset, enable, shutdown), executes pending work, reports events, and sends interrupts.
     #[inline]
     pub fn update(&mut self, host: &mut impl AdminHost, store: &Store) {
         for behaviour in host.registers().take_undefined() {
@@ -95,7 +95,7 @@ impl Controller {
         self.share_features();
         self.sets.iter_mut().for_each(|set| set.shadow = None);
         // A sanitize operation goes on; commands that had not begun are lost with their queue.
-        self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. }));
+        self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
         self.event_context = None;
     }

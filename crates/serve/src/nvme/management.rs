@@ -11,7 +11,7 @@ use super::controller::{Controller, PendingWork};
 use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
-use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES};
+use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
 use super::subsystem::{Sanitize, SanitizeState};
 use crate::device::store::Store;
 use crate::device::tally::locked;
@@ -24,6 +24,8 @@ const DETACH: u32 = 1;
 /// SANACT, in dword 10 of Sanitize (figure 303).
 const EXIT_FAILURE_MODE: u32 = 1;
 const BLOCK_ERASE: u32 = 2;
+/// AUSE, in dword 10 of Sanitize: a failed operation may be left without another one.
+const ALLOWS_UNRESTRICTED_EXIT: u32 = 1 << 3;
 /// NDAS, in dword 10 of Sanitize: do not deallocate the blocks.
 const NO_DEALLOCATE: u32 = 1 << 9;
 
@@ -89,13 +91,18 @@ impl Controller {
         match dword10 & 7 {
             BLOCK_ERASE => {
                 subsystem.set_sanitize(Sanitize { state: SanitizeState::Running, dword10 });
-                let start = [1_u32 << 1, dword10, command.dwords[1]].map(u32::to_le_bytes).concat();
+                let start = [SANITIZE_CAPABILITIES, dword10, command.dwords[1]].map(u32::to_le_bytes).concat();
                 locked(&subsystem.events).push(event::SANITIZE_START, self.features.timestamp(host.now_ms()), &start);
                 self.pending.push_back(PendingWork::Sanitize { dword10 });
             }
             EXIT_FAILURE_MODE => {
-                if subsystem.sanitize().state == SanitizeState::Failed {
+                let Sanitize { state, dword10 } = subsystem.sanitize();
+                if state == SanitizeState::Failed {
+                    if dword10 & ALLOWS_UNRESTRICTED_EXIT == 0 {
+                        return Err(Status::SANITIZE_FAILED);
+                    }
                     subsystem.set_sanitize(Sanitize::default());
+                    self.pending.push_back(PendingWork::SaveSanitize);
                 }
             }
             _ => return Err(Status::INVALID_FIELD),
@@ -137,6 +144,8 @@ impl Controller {
                 (command_id, saved.map(|()| 0))
             }
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
+            // If the store does not take it, the failure is there again when the server starts.
+            PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
         match done {
             Ok(result) => self.complete_admin(command_id, Status::SUCCESS, result, host),
@@ -183,13 +192,14 @@ impl Controller {
     fn note_change(&self, selected: u32, namespace: u32, blocks: u64, timestamp: [u8; 8], store: &Store) {
         let mut data = [0; 48];
         data[..4].copy_from_slice(&selected.to_le_bytes());
-        for at in [8, 16] {
+        // Size and capacity; between them eight bytes are reserved.
+        for at in [8, 24] {
             data[at..at + 8].copy_from_slice(&blocks.to_le_bytes());
         }
         data[44..].copy_from_slice(&namespace.to_le_bytes());
         let subsystem = &self.identity.subsystem;
         locked(&subsystem.events).push(event::CHANGE_NAMESPACE, timestamp, &data);
-        // As for formats.
+        // The change stands even if its event cannot be saved.
         let _ = subsystem.save_events(store);
     }
 
@@ -197,12 +207,16 @@ impl Controller {
     fn sanitize(&mut self, dword10: u32, timestamp: [u8; 8], store: &Store) {
         let subsystem = &self.identity.subsystem;
         let keeps_space = dword10 & NO_DEALLOCATE != 0;
-        let erased = store.zero(0, store.geometry().capacity_bytes, keeps_space).and_then(|()| store.flush());
+        // The store has to know that the operation runs before it changes: a server that ends meanwhile has failed.
+        let begun = subsystem.save_sanitize(store);
+        let erased = begun
+            .and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space))
+            .and_then(|()| store.flush());
         let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
         subsystem.set_sanitize(Sanitize { state, dword10 });
         let completion = [u16::MAX, state as u16, 0, 0].map(u16::to_le_bytes).concat();
         locked(&subsystem.events).push(event::SANITIZE_COMPLETION, timestamp, &completion);
-        // The state is on the log page until the end; what a disk does not take is lost then.
+        // If the store does not take the records, the state is on the log page only until the server ends.
         let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
         self.events.raise(AsyncEvent::SanitizeEnd);
     }

@@ -100,6 +100,17 @@ pub enum SanitizeState {
     Failed = 3,
 }
 
+impl SanitizeState {
+    /// Returns the status of commands that this state does not allow.
+    pub(super) fn bars(self) -> Option<Status> {
+        match self {
+            SanitizeState::Never | SanitizeState::Completed => None,
+            SanitizeState::Running => Some(Status::SANITIZE_IN_PROGRESS),
+            SanitizeState::Failed => Some(Status::SANITIZE_FAILED),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct SubsystemState {
     /// Namespaces by their identifiers, counted from 1.
@@ -359,7 +370,8 @@ pub struct NamespaceView {
     subsystem: Arc<Subsystem>,
     controller: u32,
     version: u64,
-    is_sanitizing: bool,
+    /// Status of all I/O commands while a sanitize operation runs, and after one that has failed.
+    barred: Option<Status>,
     active: Vec<Option<ActiveNamespace>>,
     /// Limits of a drive without namespaces.
     none: Limits,
@@ -373,7 +385,7 @@ impl NamespaceView {
             subsystem: Arc::clone(subsystem),
             controller,
             version: 0,
-            is_sanitizing: false,
+            barred: None,
             active: Vec::new(),
             none,
         };
@@ -392,7 +404,7 @@ impl NamespaceView {
     #[cold]
     fn read(&mut self) {
         self.version = self.subsystem.version();
-        self.is_sanitizing = self.subsystem.sanitize().state == SanitizeState::Running;
+        self.barred = self.subsystem.sanitize().state.bars();
         let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
         let active = |(namespace, plain): (Option<Namespace>, Option<Namespace>)| {
             let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
@@ -408,11 +420,14 @@ impl NamespaceView {
     /// Returns a namespace for an I/O command.
     ///
     /// # Errors
-    /// Invalid Namespace if there can be none with this identifier, Invalid Field if it is not attached, and Sanitize In Progress.
+    /// Invalid Namespace if there can be none with this identifier, Invalid Field if it is not attached, and Sanitize In Progress or Sanitize
+    /// Failed.
     #[inline]
     pub fn find(&self, id: u32) -> Result<&ActiveNamespace, Status> {
+        if let Some(status) = self.barred {
+            return Err(status);
+        }
         match self.active.get(place(id)) {
-            _ if self.is_sanitizing => Err(Status::SANITIZE_IN_PROGRESS),
             Some(Some(namespace)) => Ok(namespace),
             Some(None) => Err(Status::INVALID_FIELD),
             None => Err(Status::INVALID_NAMESPACE),
@@ -428,5 +443,30 @@ impl NamespaceView {
     /// Returns the limits of the drive as its description divides it.
     pub fn plain_limits(&self) -> &Limits {
         &self.subsystem.limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use phaselink_core::drive::Drive;
+
+    use super::*;
+    use crate::device::store::Geometry;
+
+    #[test]
+    fn sanitize_operation_that_was_cut_short_has_failed_and_bars_commands() {
+        let limits = Limits::of(&Drive::shipped("nvme").unwrap());
+        let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
+        let store = Store::in_memory(geometry).unwrap();
+        let before = Subsystem::new(&limits);
+        before.set_sanitize(Sanitize { state: SanitizeState::Running, dword10: 2 });
+        before.save_sanitize(&store).unwrap();
+        let after = Arc::new(Subsystem::new(&limits));
+        let mut view = NamespaceView::new(&after, 0);
+        assert!(view.find(1).is_ok());
+        after.load(&store);
+        view.follow();
+        assert_eq!(after.sanitize(), Sanitize { state: SanitizeState::Failed, dword10: 2 });
+        assert_eq!(view.find(1), Err(Status::SANITIZE_FAILED));
     }
 }

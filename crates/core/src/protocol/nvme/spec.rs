@@ -137,8 +137,6 @@ impl Status {
     pub const NAMESPACE_ID_UNAVAILABLE: Status = Status(0x0116);
     /// Namespace Already Attached (command specific, 18h).
     pub const NAMESPACE_ALREADY_ATTACHED: Status = Status(0x0118);
-    /// Namespace Is Private (command specific, 19h): the namespace is attached to another controller already.
-    pub const NAMESPACE_IS_PRIVATE: Status = Status(0x0119);
     /// Namespace Not Attached (command specific, 1Ah).
     pub const NAMESPACE_NOT_ATTACHED: Status = Status(0x011a);
     /// Thin Provisioning Not Supported (command specific, 1Bh): the capacity of a namespace differs from its size.

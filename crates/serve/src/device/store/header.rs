@@ -187,9 +187,10 @@ impl StoreHeader {
         }
         StoreState::clear(file)?;
         file.sync_data()?;
-        self.version = NEWEST.number;
         file.write_all_at(&self.encode(), 0)?;
-        file.sync_data()
+        file.sync_data()?;
+        self.version = NEWEST.number;
+        Ok(())
     }
 }
 
