@@ -5,7 +5,7 @@ ifeq ($(CI),true)
 export CARGO_INCREMENTAL ?= 0
 endif
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check pss-hour flash ecc crash docs docs-test book site release-check clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity miri fit torture suites reproduce validation depends depends-check integrations pss-hour flash ecc crash docs docs-test book site release-check clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -34,6 +34,7 @@ help:
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; over twenty minutes'
 	@echo 'make depends-check whether that is up to date'
+	@echo 'make integrations redb, turmoil and madsim on embedded drives, with thousands of power cuts; at most five minutes'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
@@ -172,6 +173,10 @@ depends:
 # Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
 depends-check:
 	cargo test -p phaselink --lib -- --ignored dependence_is_measured
+
+# A workspace of its own, with its target in target/integrations.
+integrations:
+	cd integrations && cargo test --locked -- --nocapture
 
 pss-hour:
 	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s
