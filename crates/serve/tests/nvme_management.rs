@@ -10,7 +10,7 @@ use std::path::Path;
 use nvme_bench::{Bench, DATA, Fields, GEOMETRY, LIMITS, PAGE, transfer, u64_at};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::Store;
-use phaselink_serve::nvme::{Controller, Identity};
+use phaselink_serve::nvme::{Controller, Identity, NextCommand};
 
 fn u16_at(page: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([page[at], page[at + 1]])
@@ -211,7 +211,7 @@ fn namespaces_of_a_store_are_there_again_and_for_all_controllers() {
     let mut again = Bench::off_with(LIMITS.divided(4));
     again.store = Store::open(&path, GEOMETRY).unwrap();
     let first = Identity::new("test", LIMITS.divided(4), 0);
-    first.subsystem.load(&again.store);
+    first.subsystem.load(&again.store).unwrap();
     let second = Identity::new("test", LIMITS.divided(4), 1).sharing(&first.subsystem);
     again.controller = Controller::new(first);
     again.enable();
@@ -302,6 +302,38 @@ fn sanitize_erases_all_data_and_its_log_page_and_event_tell_of_it() {
     assert_eq!(touch(&mut bench, opcode::READ, 1, 5), Status::SUCCESS);
     assert_eq!(bench.machine.memory[DATA as usize], 0);
     assert_eq!(touch(&mut bench, opcode::READ, 1, 6), Status::SUCCESS);
+}
+
+/// Base Specification 2.0, section 8.21.
+#[test]
+fn commands_in_flight_meet_namespaces_as_they_are_when_they_run() {
+    let mut bench = Bench::new();
+    bench.machine.memory[DATA as usize..][..4096].fill(7);
+    let fetched = |bench: &mut Bench| {
+        bench.io = bench.submit(bench.io, transfer(opcode::WRITE, 5, 1, [DATA, 0]));
+        bench.controller.update(&mut bench.machine, &bench.store);
+        let queue = bench.controller.queues().end - 1;
+        match bench.controller.next_command(queue, &mut bench.machine) {
+            NextCommand::Io(command) => command,
+            _ => panic!("no command"),
+        }
+    };
+    let of_old_blocks = fetched(&mut bench);
+    let format = Fields { opcode: admin::FORMAT_NVM, namespace: 1, dwords: [1, 0, 0, 0, 0, 0], ..Fields::default() };
+    assert_eq!(bench.administer(format).status, Status::SUCCESS);
+    assert_eq!(bench.execute(&of_old_blocks), Status::SUCCESS);
+    let mut block = [0; 4096];
+    bench.store.read(5 * 4096, &mut block).unwrap();
+    assert_eq!((block[0], block[4095]), (7, 7), "block 5 is one of 4,096 bytes now");
+    let before_erase = fetched(&mut bench);
+    let sanitize = Fields { opcode: admin::SANITIZE, dwords: [2, 0, 0, 0, 0, 0], ..Fields::default() };
+    assert_eq!(bench.administer(sanitize).status, Status::SUCCESS);
+    assert_eq!(bench.execute(&before_erase), Status::SANITIZE_IN_PROGRESS);
+    bench.store.read(5 * 4096, &mut block).unwrap();
+    assert_eq!(block, [0; 4096]);
+    let of_deleted = fetched(&mut bench);
+    assert_eq!(delete(&mut bench, 1), Status::SUCCESS);
+    assert_eq!(bench.execute(&of_deleted), Status::INVALID_FIELD);
 }
 
 /// Base Specification 2.0, sections 5.16.1.8 and 5.16.1.14.

@@ -105,12 +105,16 @@ impl Controller {
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, low, high, ..] = command.dwords;
         let log = first as u8;
+        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
+        let offset = u64::from(low) | u64::from(high) << 32;
+        // A refused command must not have made telemetry data or a context of the persistent event log.
+        if !offset.is_multiple_of(4) || words * 4 > LOG_BYTES_MAX {
+            return Err(Status::INVALID_FIELD);
+        }
         self.collect_journals();
         let specific = first >> 8 & 0x7f;
         let page = self.log_page(log, specific, host.now_ms())?;
-        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
-        let offset = u64::from(low) | u64::from(high) << 32;
-        if !offset.is_multiple_of(4) || offset > page.len() as u64 || words * 4 > LOG_BYTES_MAX {
+        if offset > page.len() as u64 {
             return Err(Status::INVALID_FIELD);
         }
         let mut part = page[offset as usize..].to_vec();

@@ -63,6 +63,8 @@ pub const IO_COMMANDS: &[CommandRow] = &[
 pub struct Command {
     pub(super) queue: u16,
     pub(super) generation: u32,
+    /// Version of the namespaces against which the command was checked.
+    pub(super) version: u64,
     /// Submission queue entry as the host wrote it.
     pub bytes: EntryBytes,
     /// Checked command, whose blocks lie within the namespace, or the status with which it is refused.
@@ -98,7 +100,8 @@ impl Command {
             _ => status,
         });
         let (ranges, lists, modelled) = (Vec::new(), None, None);
-        let mut command = Command { queue, generation, bytes: *bytes, checked, ranges, lists, modelled };
+        let version = namespaces.version();
+        let mut command = Command { queue, generation, version, bytes: *bytes, checked, ranges, lists, modelled };
         if let Err(status) = command.read_lists(limits, host) {
             command.checked = Err(status);
         }

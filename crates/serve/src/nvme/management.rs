@@ -12,7 +12,7 @@ use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
-use super::subsystem::{Sanitize, SanitizeState};
+use super::subsystem::{Sanitize, SanitizeState, Subsystem};
 use crate::device::store::Store;
 use crate::device::tally::locked;
 
@@ -138,10 +138,12 @@ impl Controller {
             }
             PendingWork::Delete { command_id, namespace } => (command_id, self.delete(namespace, timestamp, store)),
             PendingWork::Attach { command_id, namespace, is_attached } => {
-                let subsystem = &self.identity.subsystem;
-                let attached = subsystem.attach(namespace, self.identity.number, is_attached);
-                let saved = attached.and_then(|()| subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR));
-                (command_id, saved.map(|()| 0))
+                let (subsystem, number) = (&self.identity.subsystem, self.identity.number);
+                let attached = undone_on_failure(subsystem, || {
+                    subsystem.attach(namespace, number, is_attached)?;
+                    subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
+                });
+                (command_id, attached.map(|()| 0))
             }
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store does not take it, the failure is there again when the server starts.
@@ -157,10 +159,12 @@ impl Controller {
     /// Formats a namespace, or all of them, which read as zeros afterwards, durably.
     fn format(&mut self, namespace: u32, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        for (start, bytes) in subsystem.format(namespace, format)? {
-            store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
-        }
-        store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
+        undone_on_failure(subsystem, || {
+            for (start, bytes) in subsystem.format(namespace, format)? {
+                store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
+            }
+            store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
+        })?;
         let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
         locked(&subsystem.events).push(event::FORMAT_COMPLETION, timestamp, &completion);
         // Events are an account for people: a format that has happened is not undone because one is lost.
@@ -171,10 +175,13 @@ impl Controller {
     /// Creates a namespace of zeros, and returns its identifier.
     fn create(&mut self, blocks: u64, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        let id = subsystem.create(blocks, format)?;
-        let namespace = subsystem.namespace(id)?;
-        let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
-        zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
+        let (id, namespace) = undone_on_failure(subsystem, || {
+            let id = subsystem.create(blocks, format)?;
+            let namespace = subsystem.namespace(id)?;
+            let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
+            zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
+            Ok((id, namespace))
+        })?;
         self.note_change(CREATE, id, namespace.blocks(), timestamp, store);
         Ok(id)
     }
@@ -182,8 +189,10 @@ impl Controller {
     /// Deletes a namespace, or all of them.
     fn delete(&mut self, namespace: u32, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
-        subsystem.delete(namespace)?;
-        subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)?;
+        undone_on_failure(subsystem, || {
+            subsystem.delete(namespace)?;
+            subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
+        })?;
         self.note_change(DELETE, namespace, 0, timestamp, store);
         Ok(0)
     }
@@ -220,6 +229,12 @@ impl Controller {
         let _ = subsystem.save_sanitize(store).and_then(|()| subsystem.save_events(store));
         self.events.raise(AsyncEvent::SanitizeEnd);
     }
+}
+
+/// Changes namespaces; if that fails, they are as before.
+fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
+    let before = subsystem.namespaces();
+    change().inspect_err(|_| subsystem.restore(before))
 }
 
 /// Returns the blocks and the format of a namespace to be created, from the host's data structure (figure 297).

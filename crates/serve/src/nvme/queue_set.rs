@@ -337,7 +337,27 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Err(Status::ABORT_REQUESTED);
         }
+        if !self.namespaces.is_unchanged_since(command.version) {
+            return self.perform_on_changed(command, host, store, space);
+        }
         command.execute(host, store, space, &mut self.journal)
+    }
+
+    /// Executes a command that was in flight while namespaces changed: on the namespace as it is now, or not at all if the drive
+    /// was sanitized (Base Specification 2.0, section 8.21).
+    #[cold]
+    fn perform_on_changed(
+        &mut self,
+        command: &Command,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        if self.namespaces.is_sanitized_since(command.version) {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        self.namespaces.follow();
+        self.recheck(command, host).execute(host, store, space, &mut self.journal)
     }
 
     /// Executes as much of a command as an injected fault leaves, without posting its completion.

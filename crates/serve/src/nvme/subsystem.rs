@@ -126,6 +126,8 @@ pub struct Subsystem {
     limits: Limits,
     /// Number of changes so far.
     version: AtomicU64,
+    /// Number of changes when the latest sanitize operation began; 0 if there was none.
+    sanitized: AtomicU64,
     state: Mutex<SubsystemState>,
     /// Events that outlive the power.
     pub events: Mutex<EventLog>,
@@ -135,16 +137,21 @@ impl Subsystem {
     /// Makes the state of a drive that is divided as its description says.
     pub fn new(limits: &Limits) -> Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
-        let (version, state, events) = (AtomicU64::new(0), Mutex::new(state), Mutex::default());
-        Subsystem { limits: *limits, version, state, events }
+        let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
+        Subsystem { limits: *limits, version, sanitized, state: Mutex::new(state), events: Mutex::default() }
     }
 
     /// Takes over what the store of the drive has kept.
-    pub fn load(&self, store: &Store) {
+    ///
+    /// # Errors
+    /// Namespaces that this drive cannot have, because the store was made for another description or is damaged.
+    pub fn load(&self, store: &Store) -> io::Result<()> {
         let mut state = locked(&self.state);
-        let namespaces = store.record(StateTag::Namespaces).and_then(|record| self.decode(&record));
-        if let Some((namespaces, created)) = namespaces {
-            (state.namespaces, state.created) = (namespaces, created);
+        if let Some(record) = store.record(StateTag::Namespaces) {
+            let found = "the store holds namespaces that this drive cannot have; serve it with the description that it was made \
+                         for, or make a new store";
+            let kept = self.decode(&record).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, found))?;
+            (state.namespaces, state.created) = kept;
         }
         if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
             let states = [SanitizeState::Never, SanitizeState::Completed];
@@ -157,6 +164,7 @@ impl Subsystem {
             *locked(&self.events) = EventLog::decode(&record);
         }
         self.version.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
     /// Saves the namespaces, unless the drive is as its description says and always was.
@@ -185,10 +193,16 @@ impl Subsystem {
     fn decode(&self, record: &[u8]) -> Option<(Vec<Option<Namespace>>, u32)> {
         let (created, records) = record.split_first_chunk()?;
         let mut namespaces: Vec<_> = records.as_chunks().0.iter().map(Namespace::decode).collect();
-        namespaces.resize(self.limits.namespaces as usize, None);
+        let count = self.limits.namespaces as usize;
+        let is_beyond = namespaces.iter().skip(count).any(Option::is_some);
+        namespaces.resize(count, None);
         let fits = |it: &Namespace| it.start.checked_add(it.bytes).is_some_and(|end| end <= self.capacity_bytes());
-        let is_fine = namespaces.iter().flatten().all(|it| fits(it) && (9..=16).contains(&it.block_shift));
-        is_fine.then(|| (namespaces, u32::from_le_bytes(*created)))
+        let mut fine = namespaces.iter().flatten().filter(|it| fits(it) && (9..=16).contains(&it.block_shift));
+        let mut sorted: Vec<&Namespace> = fine.by_ref().collect();
+        sorted.sort_by_key(|namespace| namespace.start);
+        let is_apart = sorted.windows(2).all(|pair| pair[0].end() <= pair[1].start);
+        let is_whole = sorted.len() == namespaces.iter().flatten().count();
+        (is_whole && is_apart && !is_beyond).then(|| (namespaces, u32::from_le_bytes(*created)))
     }
 
     /// Returns the number of changes so far.
@@ -313,6 +327,15 @@ impl Subsystem {
     /// Notes the beginning or the end of a sanitize operation, or that a failed one is given up.
     pub fn set_sanitize(&self, sanitize: Sanitize) {
         locked(&self.state).sanitize = sanitize;
+        if sanitize.state == SanitizeState::Running {
+            self.sanitized.store(self.version() + 1, Ordering::Release);
+        }
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts namespaces back as they were before a change that the store did not take.
+    pub fn restore(&self, namespaces: Vec<Option<Namespace>>) {
+        locked(&self.state).namespaces = namespaces;
         self.version.fetch_add(1, Ordering::Release);
     }
 
@@ -401,6 +424,23 @@ impl NamespaceView {
         }
     }
 
+    /// Returns the number of changes that the view has followed.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns true if nothing has changed since a command was checked against the view of this version.
+    #[inline]
+    pub fn is_unchanged_since(&self, version: u64) -> bool {
+        self.subsystem.version() == version
+    }
+
+    /// Returns true if a sanitize operation has begun since then.
+    pub fn is_sanitized_since(&self, version: u64) -> bool {
+        self.subsystem.sanitized.load(Ordering::Acquire) > version
+    }
+
     #[cold]
     fn read(&mut self) {
         self.version = self.subsystem.version();
@@ -464,9 +504,28 @@ mod tests {
         let after = Arc::new(Subsystem::new(&limits));
         let mut view = NamespaceView::new(&after, 0);
         assert!(view.find(1).is_ok());
-        after.load(&store);
+        after.load(&store).unwrap();
         view.follow();
         assert_eq!(after.sanitize(), Sanitize { state: SanitizeState::Failed, dword10: 2 });
         assert_eq!(view.find(1), Err(Status::SANITIZE_FAILED));
+    }
+
+    #[test]
+    fn a_store_of_another_division_is_refused_with_its_namespaces_kept() {
+        let limits = Limits::of(&Drive::shipped("nvme").unwrap());
+        let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
+        let store = Store::in_memory(geometry).unwrap();
+        let before = Subsystem::new(&limits);
+        before.format(1, 1).unwrap();
+        before.save(&store).unwrap();
+        assert!(Subsystem::new(&limits).load(&store).is_ok());
+        let smaller = Limits { blocks: limits.blocks / 2, ..limits };
+        let refused = Subsystem::new(&smaller).load(&store).unwrap_err().to_string();
+        assert!(refused.contains("namespaces that this drive cannot have"), "{refused}");
+        let record = store.record(StateTag::Namespaces).unwrap();
+        let twice: Vec<u8> = record.iter().chain(&record[4..]).copied().collect();
+        let two = Limits { namespaces: 2, ..limits };
+        store.save_record(StateTag::Namespaces, twice).unwrap();
+        assert!(Subsystem::new(&two).load(&store).is_err(), "namespaces that overlap");
     }
 }

@@ -1,6 +1,7 @@
 //! An address where one client at a time finds a controller.
 
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -76,8 +77,11 @@ impl ControllerSocket {
     }
 
     /// Takes over the namespaces that the store of the drive has kept.
-    pub(super) fn load(&self, device: &Device) {
-        self.identity.subsystem.load(&device.store);
+    ///
+    /// # Errors
+    /// Namespaces that the drive cannot have.
+    pub(super) fn load(&self, device: &Device) -> io::Result<()> {
+        self.identity.subsystem.load(&device.store)
     }
 
     /// Makes the controller in its state after power-on.

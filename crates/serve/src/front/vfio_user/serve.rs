@@ -74,7 +74,7 @@ pub fn behind_the_doorbell(drive: &Drive, controllers: usize) -> Drive {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub(super) fn serve(service: &Service<'_>, served: &[ControllerSocket]) -> io::Result<Option<Outcome>> {
-    served.iter().for_each(|served| served.load(service.device));
+    served.iter().try_for_each(|served| served.load(service.device))?;
     let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
     let groups = service.groups(service.device_threads.min(queues));
     let asides = service.spare_groups(asides(served.len()));
