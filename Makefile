@@ -165,6 +165,8 @@ validation:
 	  target/release/phaselink validate --markdown; printf '\n## Folds\n\n'; \
 	  target/release/phaselink validate --folds --markdown; } > target/validation.md
 	mv target/validation.md crates/cli/validation/README.md
+	target/release/phaselink validate --evidence > target/evidence.toml
+	mv target/evidence.toml crates/core/presets/evidence.toml
 
 # After a change of models, presets or plans; look at the difference.
 depends:

@@ -2,13 +2,17 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{presets, schema, shipped};
+use phaselink_core::drive_file::{presets, schema, shipped, stage_costs};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::Table;
 use phaselink_core::results::documents;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{input, output};
+
+/// Host on which stacks are set side by side if none is named.
+const STAGES_HOST: &str = "cascade-lake-4210r";
 
 const EXAMPLES: &str = include_str!("../help/check.txt");
 
@@ -27,6 +31,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "drive",
         value_parser = ["drive", "results"], conflicts_with = "drives")]
     schema: Option<String>,
+    /// Set the stages of two software stacks side by side, as in linux-5,linux-6: processor time for a lone read of 4 KiB on the
+    /// host that --host names, and the factor of every other host
+    #[arg(long, value_name = "STACK,STACK", conflicts_with_all = ["drives", "toml", "schema"])]
+    stages: Option<String>,
     #[command(flatten)]
     flags: DriveFlags,
 }
@@ -35,6 +43,10 @@ pub(crate) struct Arguments {
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&if what == "results" { documents::schema() } else { schema() })?;
+        return Ok(Ending::Fine);
+    }
+    if let Some(stacks) = &arguments.stages {
+        output::print(&stages(stacks, arguments.flags.host.as_deref().unwrap_or(STAGES_HOST))?)?;
         return Ok(Ending::Fine);
     }
     let overrides = arguments.flags.resolve()?;
@@ -76,4 +88,37 @@ fn list() -> String {
         output::shown(&drives),
         output::shown(&rows),
     )
+}
+
+/// Returns the stages of two stacks on a host, and the factors of all hosts.
+fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
+    let Some((first, second)) = stacks.split_once(',') else {
+        let problem = Problem::new("--stages", None, format!("`{stacks}`"), "two stacks, as in linux-5,linux-6");
+        return Err(problem.into());
+    };
+    let mut table = Table::new().left("stage");
+    for stack in [first, second] {
+        table = table.right(format!("{stack} ns")).left("from .. to");
+    }
+    let mut table = table.right("ratio");
+    for pair in stage_costs::side_by_side([first, second], host)? {
+        let cells = pair.costs.iter().flat_map(|cost| match cost {
+            None => [String::from("-"), String::new()],
+            Some(cost) if cost.range_ns.0 == cost.range_ns.1 => [format!("{:.0}", cost.ns), String::from("measured")],
+            Some(cost) => [format!("{:.0}", cost.ns), format!("{:.0} .. {:.0}", cost.range_ns.0, cost.range_ns.1)],
+        });
+        let ratio = pair.ratio().map_or(String::from("-"), |ratio| format!("{ratio:.2}"));
+        table.row([pair.stage.clone()].into_iter().chain(cells).chain([ratio]));
+    }
+    let mut hosts = Table::new().left("host").right(format!("{first} times")).right(format!("{second} times"));
+    let factors = stage_costs::host_factors(first)?.into_iter().zip(stage_costs::host_factors(second)?);
+    for ((name, of_first), (_, of_second)) in factors {
+        hosts.row([name, format!("{of_first:.3}"), format!("{of_second:.3}")]);
+    }
+    Ok(format!(
+        "Processor time for a lone read of 4 KiB on {host}, all stages whatever their condition.\n\n{}\nOn other hosts costs of a \
+         stack are multiplied by the ratio of clocks and\ninstructions a clock, so that the ratio of two stacks stays:\n\n{}",
+        output::shown(&table),
+        output::shown(&hosts),
+    ))
 }

@@ -23,7 +23,7 @@ pub(crate) struct DriveFlags {
     /// Replace the drive's host by a preset, or by the [host] of a file; its threads still poll or block as the drive
     /// says
     #[arg(long, value_name = "NAME|FILE")]
-    host: Option<String>,
+    pub(crate) host: Option<String>,
     /// Replace the drive's software stack by a preset, as in linux-6 for the drive under Linux, or by the [stack] of a
     /// file; where its threads sleep until interrupts, the drive raises them
     #[arg(long, value_name = "NAME|FILE")]

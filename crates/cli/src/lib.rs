@@ -65,10 +65,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[cfg(not(target_os = "linux"))]
 use elsewhere::{bench, crash, fault, serve};
 use ending::{Ending, Failure};
+use phaselink_core::workload::options::OPTIONS;
 
 const EXAMPLES: &str = include_str!("../help/main.txt");
 
@@ -123,6 +125,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command().try_get_matches_from(with_files(arguments.into_iter()));
     let code = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => ending::exit_code(traces::checked(ended(arguments))),
+        Err(error) if fio_option(&error).is_some() => {
+            let (flag, name) = fio_option(&error).unwrap_or_default();
+            eprintln!("error: {flag} is an option of fio that has no flag of its own: write -O {name}=VALUE");
+            2
+        }
         Err(error) => {
             // Where nobody reads the help any more, nobody needs to be told.
             let _ = error.print();
@@ -167,6 +174,15 @@ fn command() -> clap::Command {
     Arguments::command().mut_subcommands(|verb| verb.allow_negative_numbers(true))
 }
 
+/// Returns the unknown flag of an error and its name as an option of fio, if it is one.
+fn fio_option(error: &clap::Error) -> Option<(String, String)> {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = flag.strip_prefix("--")?.replace('-', "_");
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_option = OPTIONS.iter().any(|option| option.names.contains(&name.as_str()));
+    (is_unknown && is_option).then(|| (flag.clone(), name))
+}
+
 /// Flags whose file is optional, with the ending of a file name that may follow behind a space.
 const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), ("--record", ".json")];
 
@@ -200,6 +216,17 @@ mod tests {
         assert_eq!(words("run --json out.json nvme"), ["run", "--json=out.json", "nvme"]);
         assert_eq!(words("sweep p.toml --csv t.csv"), ["sweep", "p.toml", "--csv=t.csv"]);
         assert_eq!(words("run --json nvme out.json"), ["run", "--json", "nvme", "out.json"]);
+    }
+
+    #[test]
+    fn option_of_fio_without_a_flag_is_told_from_a_mistake() {
+        let told = |line: &str| {
+            let matches = command().try_get_matches_from(line.split(' '));
+            matches.err().and_then(|error| fio_option(&error))
+        };
+        let expected = (String::from("--fsync"), String::from("fsync"));
+        assert_eq!(told("phaselink run tlc-gen4 --fsync 1"), Some(expected));
+        assert_eq!(told("phaselink run tlc-gen4 --fsyncs 1"), None);
     }
 
     #[test]

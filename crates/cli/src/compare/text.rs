@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use phaselink_core::compare::{self, Cell, ComparedGroup, JudgedLatency, named, shared};
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::MeasuredState;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
@@ -74,6 +75,7 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
         Some(format!("Simulated: {}.", title(comparison, groups))),
         traces(comparison).next().map(|trace| format!("Trace: {trace}.")),
         measured(comparison, groups),
+        Some(evidence::sentence(&evidence::of_drives(&comparison.drives))),
         Some(format!("Host: {host}. All that was assumed: --explain.")),
     ];
     lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::compare::conclusion_of_run;
+use phaselink_core::compare::{RunConclusion, conclusion_of_run};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, shipped};
+use phaselink_core::drive_file::{Described, evidence, shipped};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::results::documents::value;
-use phaselink_core::results::{Figures, Finding, words};
+use phaselink_core::results::{Figures, words};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_core::uncertainty::Draws;
@@ -33,6 +33,9 @@ use workload::{Workload, WorkloadFlags};
 
 /// Steps of a timeline: as many as the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
+
+/// Days of simulated time that a run has at most.
+const END_DAYS: u32 = 106;
 
 const EXAMPLES: &str = include_str!("../../help/run.txt");
 
@@ -133,25 +136,37 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ => {
             let trust = arguments.trust_text(&trust);
             let tables = report::summary_within(&outcome, output::width::columns());
-            let first = conclusion(&concluded.findings, &outcome);
+            let first = conclusion(&concluded, &outcome);
             output::print(&format!("{first}{}{tables}{trust}", workload.summary))?;
         }
     }
+    Ok(ending(&simulation, outcome.finished, stopped.load(Ordering::Relaxed)))
+}
+
+/// Tells what went wrong, and returns how the run has ended.
+fn ending(simulation: &Simulation, is_finished: bool, is_stopped: bool) -> Ending {
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
     }
-    Ok(match outcome.finished {
-        false => Ending::Interrupted,
-        true if simulation.data_problems().is_empty() => Ending::Fine,
-        true => Ending::Off,
-    })
+    match (is_finished, is_stopped) {
+        (false, true) => Ending::Interrupted,
+        (false, false) => {
+            eprintln!(
+                "error: simulated time has reached its end after {END_DAYS} days: take fewer requests (--number-ios)"
+            );
+            Ending::Off
+        }
+        _ if simulation.data_problems().is_empty() => Ending::Fine,
+        _ => Ending::Off,
+    }
 }
 
-/// Returns what a run has shown in a sentence or two, and the state in which the drive was.
-fn conclusion(findings: &[Finding], outcome: &Outcome) -> String {
-    let sentences = findings.iter().map(|it| styled(&describe::wrapped(&it.sentence, ""), Style::Bold));
+/// Returns what a run has shown in a sentence or two, the state in which the drive was, and how well it is known.
+fn conclusion(concluded: &RunConclusion, outcome: &Outcome) -> String {
+    let sentences = concluded.findings.iter().map(|it| styled(&describe::wrapped(&it.sentence, ""), Style::Bold));
     let state = words::measured(outcome.measured).map(|state| describe::wrapped(&format!("Measured {state}."), ""));
-    sentences.chain(state).chain([String::from("\n")]).collect()
+    let behind = describe::wrapped(&evidence::sentence(&concluded.evidence), "");
+    sentences.chain(state).chain([behind, String::from("\n")]).collect()
 }
 
 impl Arguments {

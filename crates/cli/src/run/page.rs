@@ -2,9 +2,10 @@
 
 use phaselink_core::compare::{Label, RunConclusion};
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::{Outcome, Trace};
 use phaselink_core::report::html::{Run, html};
-use phaselink_core::results::words;
+use phaselink_core::results::{Evidence, words};
 use phaselink_core::stream::RequestStream;
 use phaselink_core::timeline::Timeline;
 
@@ -39,7 +40,7 @@ impl Contents<'_> {
             conclusion: &conclusion,
             usage: &concluded.usage,
             intervals: intervals.as_ref().map(|(explanation, table)| (explanation.as_str(), table)),
-            heading: &heading(drive, workload),
+            heading: &heading(drive, workload, &concluded.evidence),
             timeline: timeline.windows(),
             packets: packets.as_ref().map(|(title, trace)| (title.as_str(), trace)),
         })
@@ -47,7 +48,7 @@ impl Contents<'_> {
 }
 
 /// The job, and what it runs on.
-fn heading(drive: &Drive, workload: &Workload) -> Vec<String> {
+fn heading(drive: &Drive, workload: &Workload, behind: &[Evidence]) -> Vec<String> {
     let parts = [
         ("interface", describe::interface(drive, &workload.jobs)),
         ("memory", describe::memory(drive)),
@@ -56,7 +57,14 @@ fn heading(drive: &Drive, workload: &Workload) -> Vec<String> {
         ("host", describe::host(drive)),
     ];
     let parts = parts.into_iter().map(|(name, told)| format!("{name:<9}  {told}"));
-    workload.summary.lines().map(String::from).chain([String::new()]).chain(parts).collect()
+    workload
+        .summary
+        .lines()
+        .map(String::from)
+        .chain([String::new()])
+        .chain(parts)
+        .chain([evidence::sentence(behind)])
+        .collect()
 }
 
 /// The steps of one request like those of the job, alone, so that all packets are its own; of a mixed job, a read. None if its

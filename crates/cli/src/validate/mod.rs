@@ -8,9 +8,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use phaselink_core::drive_file::evidence;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::reproduce::experiment::ExperimentRun;
+use phaselink_core::reproduce::papers;
 use phaselink_core::spelling;
 use phaselink_core::validate::{Calibration, MeasuredValue, SourcePlan, ValidatedRow, ValidatedSource, Validation};
 use rayon::prelude::*;
@@ -43,11 +45,15 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "report"])]
     list: bool,
     /// Number of rows with the largest errors that are listed for each source
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with_all = ["json", "csv", "markdown", "list", "folds"])]
     worst: usize,
     /// Estimate the parameters of each fold from the rows that it names, and judge them on rows that took no part: many minutes
     #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
     folds: bool,
+    /// Print, as TOML, how many measurements touch each shipped drive, stack and host, and the model's error there: what `run`,
+    /// `compare` and `check` say of them
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "list", "folds", "report", "data", "sources"])]
+    evidence: bool,
     /// Take the measurements and plans of a folder in place of those that come with the program
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -84,6 +90,11 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         return Ok(Ending::Interrupted);
     };
     let rows = validation.judge(&outcomes);
+    if arguments.evidence {
+        let papers = all(papers::all().filter(|paper| paper.name != "modern").map(|paper| paper.load()))?;
+        output::print(&evidence::to_toml(&validation.evidence(&rows, &papers)))?;
+        return Ok(Ending::Fine);
+    }
     let (sources, total) = validation.summaries(&rows);
     let document = output::headed("validate", validation.document(&rows));
     let validated = Validated { rows, sources, total };

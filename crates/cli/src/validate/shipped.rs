@@ -71,6 +71,12 @@ impl DataSet {
         let folds = folder.join(FOLDS);
         let read_folds = |path: &Path| Calibration::read(&path.display().to_string(), &text(path)?);
         let calibration = folds.exists().then(|| read_folds(&folds)).transpose()?;
+        let planned = |it: &&MeasuredValue| plans.iter().any(|plan| plan.source == it.source());
+        if let Some(lost) = measurements.iter().find(|it| !planned(it)).filter(|_| !plans.is_empty()) {
+            let found = format!("no plan has source = \"{}\", to which {} belongs", lost.source(), lost.id());
+            let known: Vec<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
+            return Err(Problem::new(path.display().to_string(), None, found, known.join(", ")).into());
+        }
         match plans.is_empty() {
             false => Ok(DataSet { measurements, plans, calibration }),
             true => {
@@ -127,5 +133,17 @@ mod tests {
         let sources: std::collections::BTreeSet<&str> = data.measurements.iter().map(MeasuredValue::source).collect();
         assert_eq!(sources.len(), data.plans.len(), "one plan for each source");
         assert!(validation.runs.len() > 1000);
+    }
+
+    #[test]
+    fn measurements_of_a_source_without_a_plan_are_named() {
+        let folder = std::env::temp_dir().join(format!("phaselink-validate-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let columns = phaselink_core::validate::COLUMNS.join(",");
+        fs::write(folder.join(TABLE), format!("{columns}\nLAB-1,,,,,,,latency,5,ns,result,\n")).unwrap();
+        fs::write(folder.join("lab.toml"), "source = \"LAP\"\ntitle = \"a bench\"\n").unwrap();
+        let told = DataSet::of(&folder).map(drop).unwrap_err().to_string();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(told.contains("no plan has source = \"LAB\", to which LAB-1 belongs"), "{told}");
     }
 }

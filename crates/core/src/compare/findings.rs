@@ -5,25 +5,31 @@ use std::cmp::Reverse;
 use super::causes::{means_ns, savings_ns};
 use super::judged::JudgedLatency;
 use super::{Cell, ComparedGroup, Label, Named, named};
+use crate::config::Technology;
 use crate::drive::Drive;
+use crate::drive_file::evidence;
 use crate::ledger::Outcome;
 use crate::ledger::stage::LatencyCause;
 use crate::results::documents::{ResourceUse, value};
 use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
-use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
+use crate::results::{Evidence, Finding, FindingKind, FindingPart, FindingUnit};
 use crate::time::Span;
 use crate::workload::Job;
 use serde_json::Value;
 
 /// Ratio of latencies below which drives count as equally fast.
 const RATIO_MIN: f64 = 1.02;
+/// Ratio of rates below which they are told as one.
+const EQUAL_MAX: f64 = 1.005;
 /// Number of causes that a sentence names.
 const CAUSES_MAX: usize = 3;
 /// Least share of the difference that a cause has which a sentence names.
 const CAUSE_SHARE_MIN: f64 = 0.05;
 /// Least share of the difference that is told if it is spent in return.
 const RETURN_SHARE_MIN: f64 = 0.01;
+/// Least utilisation of a resource that is said to limit a drive; requests may wait for one that is less busy, in turns.
+const BUSY_MIN: f64 = 0.85;
 /// Words for a drive of which no resource is full.
 const LATENCY: &str = "the small number of requests in flight";
 
@@ -37,6 +43,7 @@ pub fn findings(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = short_queues(drives, groups);
     let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
     let judged = JudgedLatency::of(groups);
+    findings.extend(judged.contains(&JudgedLatency::Commits).then(|| volatile(drives)).flatten());
     if let Some(group) = lightest {
         let rankings: Vec<Ranking> = judged.iter().map(|judged| Ranking::new(*judged, drives, group)).collect();
         findings.extend(rankings.iter().filter_map(|ranking| fastest(group, ranking, named)));
@@ -57,6 +64,8 @@ pub struct RunConclusion {
     pub findings: Vec<Finding>,
     /// Utilisation of each resource, the busiest first.
     pub usage: Vec<ResourceUse>,
+    /// Measurements behind the drive, its host's software and its host.
+    pub evidence: Vec<Evidence>,
 }
 
 impl RunConclusion {
@@ -64,6 +73,7 @@ impl RunConclusion {
     pub fn add_to(&self, document: &mut Value) {
         document["phaselink"]["findings"] = value(&self.findings);
         document["phaselink"]["usage"] = value(&self.usage);
+        document["phaselink"]["evidence"] = value(&self.evidence);
     }
 }
 
@@ -74,7 +84,7 @@ pub fn conclusion_of_run(drive: &Drive, jobs: &[Job], outcome: Outcome) -> RunCo
     let (result, limit) = (result(drive, groups), limit(std::slice::from_ref(drive), &group, named(groups)));
     let findings = result.into_iter().chain(limit).collect();
     let usage = group.cells.pop().flatten().map_or_else(Vec::new, |cell| cell.usage);
-    RunConclusion { findings, usage }
+    RunConclusion { findings, usage, evidence: evidence::of_drives([drive]) }
 }
 
 /// Returns the finding that says how long requests of a drive take, and how many there are a second.
@@ -128,8 +138,13 @@ fn limit_of_one(drive: &Drive, cell: &Cell) -> String {
     let busy = |used: &ResourceUse| format!("{:.0}{UNBROKEN}%{UNBROKEN}busy", 100.0 * used.share);
     if let Some(resource) = cell.limit() {
         let used = cell.usage.iter().find(|used| used.resource == resource);
-        let told = used.map_or_else(|| String::from("for which requests wait"), busy);
-        return format!("{} is limited by its {resource}, {told}.", drive.name);
+        return match used {
+            Some(used) if used.share < BUSY_MIN => {
+                format!("requests of {} wait for its {resource}, {} on average.", drive.name, busy(used))
+            }
+            Some(used) => format!("{} is limited by its {resource}, {}.", drive.name, busy(used)),
+            None => format!("{} is limited by its {resource}, for which requests wait.", drive.name),
+        };
     }
     let busiest = cell.usage.first().map_or_else(String::new, |used| format!(" ({}: {})", used.resource, busy(used)));
     let longest = means_ns(&cell.all).into_iter().max_by(|left, right| left.1.total_cmp(&right.1));
@@ -165,6 +180,27 @@ fn short_queues(drives: &[Drive], groups: &[ComparedGroup]) -> Vec<Finding> {
     lacking.map(finding).collect()
 }
 
+/// Returns the finding about drives that commit nothing, because their memory is lost with the power.
+fn volatile(drives: &[Drive]) -> Option<Finding> {
+    let names: Vec<&str> = drives.iter().filter(|drive| is_volatile(drive)).map(|drive| drive.name.as_str()).collect();
+    let told = listed(&names.iter().map(|name| String::from(*name)).collect::<Vec<_>>());
+    let verbs = if names.len() == 1 { ("is", "it is") } else { ("are", "they are") };
+    (!names.is_empty()).then(|| Finding {
+        kind: FindingKind::Volatile,
+        at: None,
+        parts: vec![FindingPart::new(&names, None, None)],
+        sentence: format!(
+            "{told} {} DRAM, which loses with the power what it holds unless a battery keeps it: {} left out of the order of commits.",
+            verbs.0, verbs.1
+        ),
+    })
+}
+
+/// Returns true if the memory of a drive forgets without power.
+fn is_volatile(drive: &Drive) -> bool {
+    drive.media.technology == Technology::Dram
+}
+
 /// Returns the groups of each block size with the most requests in flight; none if all have as many, as their rates then say
 /// no more than their latencies.
 fn most_loaded(groups: &[ComparedGroup]) -> impl Iterator<Item = &ComparedGroup> {
@@ -187,6 +223,7 @@ struct Ranking<'a> {
 impl<'a> Ranking<'a> {
     fn new(judged: JudgedLatency, drives: &'a [Drive], group: &'a ComparedGroup) -> Ranking<'a> {
         let mut entries = entries(drives, group);
+        entries.retain(|(drive, _)| judged != JudgedLatency::Commits || !is_volatile(drive));
         entries.sort_by(|left, right| judged.mean_ns(right.1).total_cmp(&judged.mean_ns(left.1)));
         Ranking { judged, entries }
     }
@@ -283,6 +320,10 @@ fn latency(group: &ComparedGroup, ranking: &Ranking, named: Named) -> Option<Fin
 
 /// `saves 5.76 us of interrupt and wake-up, …`
 fn saved_in_words(savings: &[(LatencyCause, f64)], gap_ns: f64) -> String {
+    // Requests of one commit overlap: their causes together take longer than the commit, of which each is a share.
+    let saved_ns: f64 = savings.iter().map(|(_, ns)| ns).sum();
+    let overlap = if saved_ns > 0.0 { (gap_ns / saved_ns).min(1.0) } else { 1.0 };
+    let savings: Vec<(LatencyCause, f64)> = savings.iter().map(|(cause, ns)| (*cause, ns * overlap)).collect();
     let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
     let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), cause.name())).collect();
     let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
@@ -328,13 +369,16 @@ fn throughput(drives: &[Drive], group: &ComparedGroup, named: Named) -> Option<F
         kind: FindingKind::Throughput,
         at: Some(group.label.place()),
         parts: vec![part(most, most_cell), part(least, least_cell)],
-        sentence: format!(
-            "At {}, {} has the highest rate, {} IOPS, and {} the lowest, {}.",
-            named.place(&group.label),
-            most.name,
-            count(most_cell),
-            least.name,
-            count(least_cell),
-        ),
+        sentence: match iops(most_cell) < iops(least_cell) * EQUAL_MAX {
+            true => format!("At {}, all have the same rate, {} IOPS.", named.place(&group.label), count(most_cell)),
+            false => format!(
+                "At {}, {} has the highest rate, {} IOPS, and {} the lowest, {}.",
+                named.place(&group.label),
+                most.name,
+                count(most_cell),
+                least.name,
+                count(least_cell),
+            ),
+        },
     })
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Cell, ComparedGroup, Label, promise};
 use crate::drive::Drive;
+use crate::drive_file::evidence;
 use crate::precision;
 use crate::report::stage_means;
 use crate::results::documents::{
@@ -23,6 +24,7 @@ pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive],
         options: options.to_vec(),
         set: set.to_vec(),
         findings: super::findings(drives, groups),
+        evidence: evidence::of_drives(drives),
         cells: cells.collect(),
         descriptions: drives.iter().map(|drive| Description(drive.resolved())).collect(),
     })

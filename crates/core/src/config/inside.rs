@@ -45,7 +45,7 @@ section! {
         /// Size of the unit that one entry of the mapping table maps
         unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
         /// Over-provisioning: flash beyond the user capacity, as a share of the user capacity
-        over_provisioning => over_provisioning: f64 = 0.07, 0.0..=10.0;
+        over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0;
         /// Garbage collection's choice of the victim block: `greedy` (fewest valid units), `fifo` (oldest) or `d-choices` (fewest valid units of `choices` random blocks)
         cleaning => cleaning: Cleaning = Cleaning::Greedy, any();
         /// Number of random blocks among which the victim policy `d-choices` picks the one with the fewest valid units

@@ -196,6 +196,9 @@ fn units(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
+/// Largest share of spare blocks that is advised.
+const OVER_PROVISIONING_MAX: f64 = 2.0;
+
 /// Over-provisioning leaves garbage collection enough blocks beyond those that hold the user's units.
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
     let TranslationShape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
@@ -210,10 +213,13 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
         true,
         &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
         format!("translation.over_provisioning is {given}, which gives {blocks} blocks in all dies together"),
-        format!(
-            "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
-            (needed / units as f64 - 1.0) * 1.0001
-        ),
+        match needed / units as f64 - 1.0 {
+            share if share * 1.0001 <= OVER_PROVISIONING_MAX => format!(
+                "at least {:.4}: {blocks_min} blocks, for user data, blocks being written and garbage collection{fewer}",
+                share * 1.0001
+            ),
+            _ => format!("a larger media.capacity_mib, as the drive has hardly one block of all dies{fewer}"),
+        },
     )
 }
 

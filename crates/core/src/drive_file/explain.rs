@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
+use super::evidence;
 use crate::config::origin::{Origin, ReplacedValue};
 use crate::config::section::{KeyDescription, Section, full_name};
 use crate::config::value::{readable, unit};
@@ -32,6 +33,7 @@ pub(super) fn explain(drive: &Drive, width: usize) -> String {
     if !drive.sources.bases.is_empty() {
         let _ = writeln!(text, "starts from the drive {}", drive.sources.bases.join(", from "));
     }
+    let _ = writeln!(text, "{}", evidence::sentence(&evidence::of_drives([drive])));
     explain_section(&mut text, drive, &drive.header(), width);
     explain_faults(&mut text, drive);
     for section in drive.sections() {

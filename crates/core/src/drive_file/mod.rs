@@ -9,6 +9,7 @@ mod checks_switch;
 mod described;
 mod doubts;
 mod engines;
+pub mod evidence;
 mod explain;
 mod fault_line;
 mod layers;
@@ -17,6 +18,7 @@ pub mod presets;
 mod reader;
 mod schema;
 pub mod shipped;
+pub mod stage_costs;
 mod stages;
 mod unstated;
 

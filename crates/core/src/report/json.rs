@@ -59,6 +59,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         },
         counters: ByName(outcome.counters.iter().map(|(name, count)| (String::from(*name), *count)).collect()),
         description: Description(description),
+        evidence: None,
         findings: None,
         usage: None,
         precision: None,

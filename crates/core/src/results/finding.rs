@@ -25,6 +25,8 @@ pub struct Finding {
 pub enum FindingKind {
     /// Drive with queues that are too short for some of the jobs. Amount of its part: requests that the queues hold.
     ShortQueues,
+    /// Drives whose memory is lost with the power, which are left out of the order of commits.
+    Volatile,
     /// Drive alone: how long its requests take, and how many it serves. Amount of its part: requests a second.
     Result,
     /// Fastest drive. Amount of its part: time that it saves a request beside the next one, in the mean.

@@ -5,12 +5,14 @@
 //! figure is one row there and whatever measures it.
 
 pub mod documents;
+mod evidence;
 mod figures;
 mod finding;
 mod percentiles;
 pub mod units;
 pub mod words;
 
+pub use evidence::Evidence;
 pub use figures::{COLUMNS_DEFAULT, FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
 pub(crate) use figures::{columns, rename_note};
 pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};

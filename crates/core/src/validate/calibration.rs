@@ -6,7 +6,7 @@
 //! weight and large errors with less, beside the squared distance from the prior. Steps are those of Gauss and Newton with the
 //! derivatives at the prior, halved until the sum falls; they are the same on any machine.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Deserialize;
 
@@ -26,6 +26,8 @@ const STEP: f64 = 0.08;
 const MODEL_ERROR: f64 = 0.1;
 /// Number of rows that each source counts for, however many it has.
 const ROWS_OF_SOURCE: f64 = 30.0;
+/// Largest number of runs of each source that an estimate simulates; of more, evenly spaced ones are taken.
+const RUNS_OF_SOURCE_MAX: usize = 60;
 /// Number of steps towards an estimate, and of halvings of each.
 const STEPS_MAX: usize = 3;
 const HALVINGS_MAX: usize = 3;
@@ -151,17 +153,21 @@ impl Calibration {
         let Some(derivatives) = search.derivatives()? else { return Ok(None) };
         let mut estimates = Vec::new();
         for fold in &self.folds {
-            let train = search.rows_of(&fold.train);
+            let train = search.training_rows(&fold.train);
             let Some(estimate) = search.estimate(&train, &derivatives)? else { return Ok(None) };
             let Some(judged) = search.judged(&estimate, &search.rows_of(&fold.test))? else { return Ok(None) };
             estimates.push((train.len(), estimate, judged));
         }
-        let every: Vec<TextPattern> =
-            self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect();
+        let every = self.tested();
         let rows = search.rows_of(&every);
-        let Some(whole) = search.estimate(&rows, &derivatives)? else { return Ok(None) };
+        let Some(whole) = search.estimate(&search.training_rows(&every), &derivatives)? else { return Ok(None) };
         let Some(fitted) = search.judged(&whole, &rows)? else { return Ok(None) };
         Ok(Some(self.document(&estimates, &whole, &fitted)))
+    }
+
+    /// Patterns of all rows that folds judge, but for those that give an order of size only.
+    fn tested(&self) -> Vec<TextPattern> {
+        self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect()
     }
 
     fn document(&self, estimates: &[FoldEstimate], whole: &[f64], fitted: &[ValidatedRow]) -> FoldsDocument {
@@ -218,6 +224,11 @@ impl Parameter {
         self.only.is_empty() || run.settings().contains(&self.only)
     }
 
+    /// True if a run has the parameter, so that another value of it may change the outcome.
+    fn moves(&self, run: &ExperimentRun) -> bool {
+        self.applies(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
+    }
+
     /// Value in the middle of the prior.
     fn middle(&self) -> f64 {
         libm::sqrt(self.low * self.high)
@@ -261,6 +272,12 @@ impl Spread {
     }
 }
 
+/// At most [`RUNS_OF_SOURCE_MAX`] of some runs, with equal numbers of others between them.
+fn evenly_spaced(runs: &BTreeSet<usize>) -> impl Iterator<Item = usize> {
+    let step = runs.len().div_ceil(RUNS_OF_SOURCE_MAX).max(1);
+    runs.iter().copied().step_by(step)
+}
+
 struct CalibrationSearch<'a> {
     calibration: &'a Calibration,
     validation: &'a Validation,
@@ -280,10 +297,23 @@ impl CalibrationSearch<'_> {
         rows.filter(|(_, row)| row.run.is_some() && is_match(row.measurement.id())).map(|(place, _)| place).collect()
     }
 
-    /// Rows of all folds.
-    fn every_row(&self) -> Vec<usize> {
-        let folds = self.calibration.folds.iter();
-        self.rows_of(&folds.flat_map(|fold| fold.train.iter().chain(&fold.test).cloned()).collect::<Vec<_>>())
+    /// Rows from which parameters are estimated: those that match one of the patterns, thinned to a number of runs of each source.
+    fn training_rows(&self, patterns: &[TextPattern]) -> Vec<usize> {
+        let rows = self.rows_of(patterns);
+        let mut runs_of: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for row in &rows {
+            runs_of.entry(self.source(*row)).or_default().extend(self.validation.rows[*row].run);
+        }
+        let kept: BTreeSet<usize> = runs_of.values().flat_map(evenly_spaced).collect();
+        rows.into_iter().filter(|row| self.validation.rows[*row].run.is_some_and(|run| kept.contains(&run))).collect()
+    }
+
+    /// Rows from which parameters are estimated in one fold or another, or from all folds.
+    fn every_training_row(&self) -> Vec<usize> {
+        let folds = &self.calibration.folds;
+        let each = folds.iter().flat_map(|fold| self.training_rows(&fold.train));
+        let rows: BTreeSet<usize> = each.chain(self.training_rows(&self.calibration.tested())).collect();
+        rows.into_iter().collect()
     }
 
     /// Overrides of a run for an estimate.
@@ -339,15 +369,16 @@ impl CalibrationSearch<'_> {
     /// Derivatives at the prior: each parameter is moved by itself, in the runs that have it.
     fn derivatives(&self) -> Result<Option<Derivatives>, Problems> {
         let count = self.calibration.parameters.len();
-        let rows = self.every_row();
-        let Some(middle) = self.residuals(&vec![0.0; count], &rows)? else { return Ok(None) };
+        let rows = self.every_training_row();
+        let prior = vec![0.0; count];
+        let Some(middle) = self.residuals(&prior, &rows)? else { return Ok(None) };
         let mut by_parameter = Vec::new();
         for (place, parameter) in self.calibration.parameters.iter().enumerate() {
-            let mut estimate = vec![0.0; count];
+            let mut estimate = prior.clone();
             estimate[place] = STEP;
             let has_it = |row: &&usize| {
                 let run = self.validation.rows[**row].run.map(|run| &self.validation.runs[run]);
-                run.is_some_and(|run| parameter.applies(run))
+                run.is_some_and(|run| parameter.moves(run))
             };
             let moved: Vec<usize> = rows.iter().filter(has_it).copied().collect();
             let Some(moved) = self.residuals(&estimate, &moved)? else { return Ok(None) };

@@ -9,6 +9,7 @@
 
 mod agreement;
 mod calibration;
+mod evidence;
 mod measurement;
 mod pattern;
 mod plan;

@@ -258,6 +258,10 @@ impl ValidationRule {
             when.push((column.clone(), read.map_err(|found| problem(found, "{name} in small letters, or no brace"))?));
         }
         let answer = match (&text.class, &text.drive, &text.value, &text.unit) {
+            (Some(_), None, None, None) if !text.set.is_empty() || text.provenance.is_some() => {
+                let found = String::from("set or provenance in a rule with a class, which runs nothing");
+                return Err(problem(found, "class with answerable and because, or drive with value and unit"));
+            }
             (Some(class), None, None, None) => {
                 RuleAnswer::Left { class: class.clone(), is_answerable: text.answerable.unwrap_or(true) }
             }

@@ -77,5 +77,6 @@ fn rules_that_make_no_sense_are_refused_with_their_line() {
     assert!(
         read("when = { id = \"*\" }\ndrive = \"d\"\nvalue = \"run.iop\"\nunit = \"ns\"").contains("did you mean iops?")
     );
+    assert!(read("when = { id = \"*\" }\nclass = \"c\"\nset = [\"job.bs=4k\"]").contains("which runs nothing"));
     assert!(read("when = { id = \"*\" }\nclas = \"c\"").starts_with("a.toml:5: unknown field `clas`"));
 }

@@ -11,9 +11,9 @@ pub(super) const ENDLESS_BYTES: u64 = 1 << 60;
 /// Options any of which ends a job.
 const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
-/// True if any of these options ends a job.
+/// True if any of these options ends a job. A size of 0 is fio's for the whole drive, which nobody waits for.
 pub fn has_end(given: &[(&str, &str)]) -> bool {
-    given.iter().any(|(name, _)| ENDS.contains(name))
+    given.iter().any(|(name, value)| ENDS.contains(name) && !(*name == "size" && *value == "0"))
 }
 
 /// Completes the options, so that a job from flags does what a person at a terminal expects: random reads, and an end

@@ -102,6 +102,7 @@ RunResult = TypedDict(
         "energy": "EnergyUse",
         "counters": dict[str, int],
         "description": "Description",
+        "evidence": NotRequired[list["Evidence"] | None],
         "findings": NotRequired[list["Finding"] | None],
         "usage": NotRequired[list["ResourceUse"] | None],
         "precision": NotRequired["PrecisionResult | None"],
@@ -262,6 +263,17 @@ EnergyUse = TypedDict(
     },
 )
 Description = dict[str, Any]
+Evidence = TypedDict(
+    "Evidence",
+    {
+        "part": str,
+        "name": str,
+        "sources": list[str],
+        "rows": int,
+        "median_error_pct": float | None,
+        "papers": list[str],
+    },
+)
 Finding = TypedDict(
     "Finding",
     {
@@ -692,6 +704,7 @@ CompareDocument = TypedDict(
         "options": list[str],
         "set": list[str],
         "findings": list["Finding"],
+        "evidence": list["Evidence"],
         "cells": list["ComparedCell"],
         "descriptions": list["Description"],
         "version": str,

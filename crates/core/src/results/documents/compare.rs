@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ByName, CellFigures, Description, FigureInterval, MeasuredIn, PrecisionResult, StageMean};
-use crate::results::Finding;
+use crate::results::{Evidence, Finding};
 
 /// Drives side by side under the same jobs.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -19,6 +19,8 @@ pub struct CompareDocument {
     pub set: Vec<String>,
     /// Findings, the most general first: which drive is faster, and why.
     pub findings: Vec<Finding>,
+    /// Measurements behind each drive, then each stack and each host.
+    pub evidence: Vec<Evidence>,
     /// Each drive at each size of the jobs.
     pub cells: Vec<ComparedCell>,
     /// Drives as they were run, in their order.

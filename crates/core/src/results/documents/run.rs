@@ -7,7 +7,7 @@ use super::{
     AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
 };
 use crate::ledger::MeasuredState;
-use crate::results::Finding;
+use crate::results::{Evidence, Finding};
 
 /// Result of a run in fio's shape, with what fio has no place for beside it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -50,6 +50,9 @@ pub struct RunResult {
     pub counters: ByName<u64>,
     /// Drive as it was run.
     pub description: Description,
+    /// Measurements behind the drive, its host's software and its host. Of `run` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Vec<Evidence>>,
     /// Findings: the resource that limits the drive. Of `run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,

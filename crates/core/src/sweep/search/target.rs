@@ -78,6 +78,10 @@ impl Bound {
         let is_inclusive = rest.starts_with('=');
         let value = rest.trim_start_matches('=').trim();
         let figure = figure(name).ok_or_else(|| format!("`{text}` of the unknown figure `{name}`"))?;
+        let is_bare = value.ends_with(|letter: char| letter.is_ascii_digit());
+        if figure.unit == Unit::Ns && name != figure.name && is_bare {
+            return Err(format!("`{text}` without a unit of time: {name}<{value}us, or {}<{value} in ns", figure.name));
+        }
         let limit = number(value, figure.unit).ok_or_else(|| format!("`{text}` with `{value}`"))?;
         Ok(Bound { figure, is_least: text[at..].starts_with('>'), is_inclusive, limit, text: text.into() })
     }

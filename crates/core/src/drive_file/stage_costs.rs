@@ -1,0 +1,172 @@
+//! Stages of two software stacks side by side: what each takes of a lone request of 4 KiB, and between which ends.
+
+use std::collections::BTreeMap;
+
+use super::{Override, presets, shipped};
+use crate::config::StackStage;
+use crate::drive::Drive;
+use crate::problem::{Problem, Problems, all};
+use crate::spelling;
+
+/// Shipped drive on which stacks are set beside each other.
+const DRIVE: &str = "tlc-gen4";
+/// Costs of a stage that a lone request of 4 KiB pays.
+const COSTS: [&str; 7] = [
+    "submit_ns",
+    "complete_ns",
+    "submit_batch_ns",
+    "wait_batch_ns",
+    "complete_batch_ns",
+    "submit_page_ns",
+    "complete_page_ns",
+];
+
+/// Processor time of a stage for a lone read of 4 KiB, both ways together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StageCost {
+    /// Time in ns.
+    pub ns: f64,
+    /// Smallest and largest possible time in ns; equal if every part of it is a measured value.
+    pub range_ns: (f64, f64),
+}
+
+/// Stage with its cost in each of two stacks; `None` if a stack lacks it.
+#[derive(Clone, Debug)]
+pub struct StagePair {
+    /// Name of the stage.
+    pub stage: String,
+    /// Costs in the first and the second stack.
+    pub costs: [Option<StageCost>; 2],
+}
+
+impl StagePair {
+    /// Cost in the second stack over that in the first.
+    pub fn ratio(&self) -> Option<f64> {
+        let [first, second] = self.costs;
+        let (first, second) = (first?.ns, second?.ns);
+        (first > 0.0).then(|| second / first)
+    }
+}
+
+/// Stages of two stacks on a host, in the order of the first one; those of the second alone come last.
+///
+/// # Errors
+/// Names that are no presets.
+pub fn side_by_side(stacks: [&str; 2], host: &str) -> Result<Vec<StagePair>, Problems> {
+    let costs = stacks.map(|stack| costs_of(stack, host));
+    let [first, second] = costs;
+    let (first, second) = (first?, second?);
+    let of = |costs: &[(String, StageCost)], name: &str| {
+        costs.iter().find(|(stage, _)| stage == name).map(|(_, cost)| *cost)
+    };
+    let own = second.iter().filter(|(name, _)| of(&first, name).is_none());
+    let names = first.iter().chain(own).map(|(name, _)| name);
+    Ok(names.map(|name| StagePair { stage: name.clone(), costs: [of(&first, name), of(&second, name)] }).collect())
+}
+
+/// Hosts of the shipped presets, with the factor by which costs of a stack are multiplied there.
+///
+/// # Errors
+/// A name that is no stack.
+pub fn host_factors(stack: &str) -> Result<Vec<(String, f64)>, Problems> {
+    let hosts = presets::all().into_iter().filter(|preset| preset.section == "host");
+    all(hosts.map(|host| Ok((host.name.clone(), with(stack, &host.name)?.software_ratio()))))
+}
+
+fn costs_of(stack: &str, host: &str) -> Result<Vec<(String, StageCost)>, Problems> {
+    let drive = with(stack, host)?;
+    let factor = drive.software_ratio();
+    let mut ranges: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for doubt in drive.assumed.iter().filter(|doubt| doubt.is_range()) {
+        ranges.insert(&doubt.key, (doubt.low, doubt.high));
+    }
+    let cost = |stage: &StackStage| {
+        let mut cost = StageCost { ns: 0.0, range_ns: (0.0, 0.0) };
+        let parts = [
+            stage.submit,
+            stage.complete,
+            stage.submit_batch,
+            stage.wait_batch,
+            stage.complete_batch,
+            stage.submit_page,
+            stage.complete_page,
+        ];
+        for (name, span) in COSTS.iter().zip(parts) {
+            let value = span.as_ns();
+            let known = ranges.get(format!("stack.stages.{}.{name}", stage.name).as_str());
+            let (low, high) = known.copied().unwrap_or((value, value));
+            cost.ns += factor * value;
+            cost.range_ns.0 += factor * low;
+            cost.range_ns.1 += factor * high;
+        }
+        (stage.name.clone(), cost)
+    };
+    Ok(drive.stack.stages.iter().map(cost).collect())
+}
+
+/// The drive with a stack on a host.
+fn with(stack: &str, host: &str) -> Result<Drive, Problems> {
+    for (section, name) in [("stack", stack), ("host", host)] {
+        let known: Vec<String> =
+            presets::all().into_iter().filter(|it| it.section == section).map(|it| it.name.clone()).collect();
+        if !known.iter().any(|it| it == name) {
+            let meant = spelling::question(spelling::nearest(name, known.iter().map(String::as_str)));
+            let found = format!("there is no {section} preset `{name}`{meant}");
+            return Err(Problem::new("command line", None, found, known.join(", ")).into());
+        }
+    }
+    let shipped = shipped::find(DRIVE).ok_or_else(|| shipped::unknown(DRIVE))?;
+    // The stack comes first, so that the host's own way to wait stays what it is.
+    let texts = [format!("stack.preset={stack}"), format!("host.preset={host}"), String::from("host.wait=spin")];
+    let overrides: Vec<Override> = all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+    Drive::from_toml(shipped.file, shipped.text, &overrides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_of_both_stacks_are_set_side_by_side() {
+        let pairs = side_by_side(["linux-5", "linux-6"], "skylake-sp-8180").unwrap();
+        let block = pairs.iter().find(|pair| pair.stage == "block layer").unwrap();
+        let [five, six] = block.costs.map(Option::unwrap);
+        // 379 ns at 3.0 GHz and 717 at 2.4.
+        assert!((block.ratio().unwrap() - 717.0 * 2.4 / (379.0 * 3.0)).abs() < 1e-9, "{block:?}");
+        assert!(six.range_ns.0 < six.ns && six.ns < six.range_ns.1 && five.range_ns.0 == five.range_ns.1);
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        let refused = side_by_side(["linux-5", "linux-66"], "skylake-sp-8180").unwrap_err().to_string();
+        assert!(refused.contains("no stack preset `linux-66`"), "{refused}");
+    }
+
+    /// Every cost of both kernels is a measured value, of which the line or the one above it names the source, or has a range.
+    #[test]
+    fn no_stage_of_a_kernel_is_without_a_source_or_a_range() {
+        const SOURCES: [&str; 5] = ["VLD", "ICP", "XRP", "CHE", "Gupta"];
+        let text = include_str!("../../presets/stack.toml");
+        for name in ["linux-5", "linux-6"] {
+            let start = text.find(&format!("[\"{name}\"]")).unwrap();
+            let lines: Vec<&str> = text[start..].lines().take_while(|line| !line.starts_with("copy_bytes")).collect();
+            let end = lines.iter().skip(1).position(|line| line.starts_with('[')).unwrap_or(lines.len());
+            let (mut comment, mut missing) = ("", Vec::new());
+            for line in lines.iter().take(end) {
+                let line = line.trim();
+                match line.strip_prefix("{ name = \"").and_then(|rest| rest.split_once('"')) {
+                    None => comment = line,
+                    Some((stage, rest)) => {
+                        let told = rest.split_once('#').map_or(comment, |(_, told)| told);
+                        let has_range = lines.iter().any(|line| line.contains(&format!("key = \"stages.{stage}.")));
+                        let has_source = SOURCES.iter().any(|source| told.contains(source));
+                        if !has_source && !has_range {
+                            missing.push(stage);
+                        }
+                    }
+                }
+            }
+            assert!(missing.is_empty(), "{name}: {missing:?}");
+        }
+    }
+}

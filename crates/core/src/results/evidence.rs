@@ -1,0 +1,45 @@
+//! Measurements behind a drive, a stack or a host.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Measurements of real machines with which a part of a drive's description was set beside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// Part of the description: `drive`, `stack` or `host`.
+    pub part: String,
+    /// Name of the shipped drive or preset.
+    pub name: String,
+    /// Sources of `validate` with measurements that it answers, by short name.
+    #[serde(default)]
+    pub sources: Vec<String>,
+    /// Number of these measurements; values that the description holds as they were given are left out.
+    #[serde(default)]
+    pub rows: usize,
+    /// Median of the absolute errors of the model in these measurements, in per cent; null without any.
+    #[serde(default)]
+    pub median_error_pct: Option<f64>,
+    /// Papers that `reproduce` regenerates with it.
+    #[serde(default)]
+    pub papers: Vec<String>,
+}
+
+impl Evidence {
+    /// Row of a name that no measurement touches.
+    pub fn none(part: &str, name: &str) -> Evidence {
+        Evidence {
+            part: String::from(part),
+            name: String::from(name),
+            sources: Vec::new(),
+            rows: 0,
+            median_error_pct: None,
+            papers: Vec::new(),
+        }
+    }
+
+    /// True if there is neither a measurement nor a paper.
+    pub fn is_none(&self) -> bool {
+        self.rows == 0 && self.papers.is_empty()
+    }
+}
