@@ -59,13 +59,27 @@ function sentences(result, was, note) {
   const found = result.phaselink.findings.map((it) => it.sentence.replace(/(\d) us\b/g, "$1 µs"));
   const asked = EXAMPLES.find((it) => isChosen(it.settings) && (was || !it.settings.vs));
   const answer = asked && !note ? `${asked.question} ${asked.answer(figuresOf(result), was && figuresOf(was))}` : undefined;
-  return [answer, was && comparison(result, was), ...found, measuredState(result), note].filter(Boolean);
+  return [answer, was && comparison(result, was), ...found, measuredState(result), knownBy(result), note].filter(Boolean);
 }
 
 function measuredState(result) {
   const { state, reason, warm_up_ios } = result.phaselink.measured;
   if (state === "burst") return `Measured in a burst: ${reason}.`;
   return state === "steady" ? `Measured in the steady state, after ${warm_up_ios.toLocaleString("en")} requests of warm-up.` : undefined;
+}
+
+/** How well the drive, its software and its host are known from measurements of machines. */
+function knownBy(result) {
+  const rows = result.phaselink.evidence;
+  const names = (is) => rows.filter(is).map((it) => it.name).join(", ");
+  const measured = rows.filter((it) => it.median_error_pct != null)
+    .map((it) => `${it.median_error_pct.toFixed(1)} % in the median of ${it.rows.toLocaleString("en")} measurements with ${it.name}`);
+  const papers = names((it) => it.rows === 0 && it.papers.length > 0);
+  const none = names((it) => it.rows === 0 && it.papers.length === 0);
+  const told = [
+    measured.length && `off by ${measured.join(", ")}`, papers && `papers are reproduced with ${papers}`, none && `no measurement with ${none}`,
+  ];
+  return `Checked against machines: ${told.filter(Boolean).join("; ")}.`;
 }
 
 /** How a state is beside the pinned one, and which stage makes most of the difference. */

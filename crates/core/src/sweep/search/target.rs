@@ -172,7 +172,7 @@ mod tests {
             assert_eq!((bound.figure.name, (bound.limit - limit).abs() < 1e-9 * limit), (name, true), "{text}");
         }
         assert_eq!(Target::parse("p99<5us, iops>1").expect("two").0.len(), 2);
-        for wrong in ["p99", "p98<5us", "p99<5k", "iops>5us", "p99<", "iops>x", ""] {
+        for wrong in ["p99", "p98<5us", "p99<5k", "p99<5", "iops>5us", "p99<", "iops>x", ""] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
     }
@@ -180,13 +180,13 @@ mod tests {
     #[test]
     fn limits_are_within_or_not_as_written() {
         assert!(bound("iops>=5").holds(5.0) && !bound("iops>5").holds(5.0) && bound("iops>5").holds(5.1));
-        assert!(bound("p99<=5").holds(5.0) && !bound("p99<5").holds(5.0) && bound("p99<5").holds(4.9));
+        assert!(bound("p99<=5ns").holds(5.0) && !bound("p99<5ns").holds(5.0) && bound("p99<5ns").holds(4.9));
     }
 
     #[test]
     fn only_speed_that_is_missed_by_more_than_chance_rules_out_what_is_slower() {
         assert!(bound("iops>100").is_missed(97.0, MARGIN) && !bound("iops>100").is_missed(99.0, MARGIN));
-        assert!(bound("p99<100").is_missed(103.0, MARGIN) && !bound("p99<100").is_missed(101.0, MARGIN));
-        assert!(bound("p99<5").is_of_speed() && !bound("p99>5").is_of_speed() && !bound("server<5").is_of_speed());
+        assert!(bound("p99<100ns").is_missed(103.0, MARGIN) && !bound("p99<100ns").is_missed(101.0, MARGIN));
+        assert!(bound("p99<5ns").is_of_speed() && !bound("p99>5ns").is_of_speed() && !bound("server<5").is_of_speed());
     }
 }
