@@ -120,17 +120,17 @@ fn patterns(names: &[String]) -> Result<Vec<WrittenPattern>, Problems> {
     input::all(names.iter().map(|name| WrittenPattern::named(name).ok_or_else(|| unknown(name).into())))
 }
 
-/// Returns the assumptions behind the figures: endurance, spare cells, wear levelling and cleaning.
+/// Returns the assumptions behind the figures: endurance, spare cells, wear levelling and the policy.
 fn notes(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     let text = format!(
         "Assumed: {} erases a block (media.endurance_cycles), {:.1} % spare cells (translation.over_provisioning), blocks \
-         {} apart (translation.wear_gap_erases), and the steady write amplification of {} cleaning. \"At most\" is the \
+         {} apart (translation.wear_gap_erases), and the steady write amplification of policy {}. \"At most\" is the \
          rate in the steady state.",
         grouped(media.endurance_cycles),
         100.0 * translation.over_provisioning,
         describe::counted(translation.wear_gap_erases.into(), "erase"),
-        translation.cleaning.name(),
+        translation.policy.name(),
     );
     describe::wrapped(&text, "  ")
 }

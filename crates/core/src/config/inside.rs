@@ -1,6 +1,7 @@
 //! Keys of the parts between a drive's protocol and its memory: its processors, its write buffer, and the flash
 //! translation layer.
 
+use crate::config::policies::PolicyName;
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO};
 use crate::time::Span;
@@ -46,9 +47,9 @@ section! {
         unit_bytes => unit_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
         /// Over-provisioning: flash beyond the user capacity, as a share of the user capacity
         over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0;
-        /// Garbage collection's choice of the victim block: `greedy` (fewest valid units), `fifo` (oldest) or `d-choices` (fewest valid units of `choices` random blocks)
-        cleaning => cleaning: Cleaning = Cleaning::Greedy, any();
-        /// Number of random blocks among which the victim policy `d-choices` picks the one with the fewest valid units
+        /// Policy that separates writes into streams, chooses their blocks, and chooses the victim blocks of garbage collection; the documentation has a page about policies
+        policy => policy: PolicyName = PolicyName::Greedy, any();
+        /// Number of random blocks among which the policy `d-choices` picks the one with the fewest valid units
         choices => choices: u32 = 10, 1..=1024;
         /// Wear levelling: largest number of erases by which a block may lag behind the most worn one before it is collected however many units are valid; 0: no limit
         wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
@@ -67,19 +68,6 @@ pub enum Mapping {
 }
 
 names! { Mapping { "none" => None, "page" => Page } }
-
-/// Policy by which garbage collection chooses its victim block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cleaning {
-    /// The block with the fewest valid units.
-    Greedy,
-    /// The block that was written longest ago.
-    Fifo,
-    /// The block with the fewest valid units among some random ones.
-    DChoices,
-}
-
-names! { Cleaning { "greedy" => Greedy, "fifo" => Fifo, "d-choices" => DChoices } }
 
 /// State of a drive at the start of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,9 @@ use super::value::{KeyFault, stem};
 use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
+/// Keys that have been given another name: section, former name and name.
+const FORMER_KEYS: [(&str, &str, &str); 1] = [("translation", "cleaning", "policy")];
+
 /// Problems to report for an entry that `section` refused. If the key is unknown, `all` sections are searched for the
 /// key that was probably meant.
 pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
@@ -30,16 +33,19 @@ fn allowed(section: &dyn Section, key: &str) -> String {
 }
 
 /// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order:
-/// a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
+/// the key that had this name in earlier versions; a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
 /// `lane_bytes_per_ns` for `lane`); a key of that name in another section; the key with the most similar spelling.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
-    let meant = same_stem(&entry.key, &names)
-        .map(|same| String::from(spelt.unwrap_or(same)))
-        .or_else(|| elsewhere(entry, here, all))
-        .or_else(|| spelt.map(String::from))
-        .or_else(|| alike_elsewhere(entry, all));
+    let former = FORMER_KEYS.iter().find(|(section, key, _)| *section == here.path() && *key == entry.key);
+    let meant = former.map(|(.., key)| String::from(*key)).or_else(|| {
+        let same = same_stem(&entry.key, &names);
+        same.map(|same| String::from(spelt.unwrap_or(same)))
+            .or_else(|| elsewhere(entry, here, all))
+            .or_else(|| spelt.map(String::from))
+            .or_else(|| alike_elsewhere(entry, all))
+    });
     let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
     let found = match here.path() {
         "" => format!("unknown key {}", entry.key),

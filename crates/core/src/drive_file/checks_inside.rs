@@ -2,10 +2,11 @@
 //! not have would change nothing, and are refused if the user has given them.
 
 use crate::config::origin::Origin;
-use crate::config::{Acknowledge, Cleaning, DataPattern, Mapping, Technology, WearLevelling};
+use crate::config::{Acknowledge, DataPattern, Mapping, PolicyName, Technology, WearLevelling};
 use crate::drive::Drive;
 use crate::media::flash::{layout::FlashLayout, shape};
 use crate::media::translation::TranslationShape;
+use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
 
 /// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
@@ -17,7 +18,7 @@ const DIES_MAX: u32 = 1 << 16;
 const TRANSLATION_KEYS: &[&str] = &[
     "translation.unit_bytes",
     "translation.over_provisioning",
-    "translation.cleaning",
+    "translation.policy",
     "translation.choices",
     "translation.wear_gap_erases",
     "translation.precondition",
@@ -164,10 +165,10 @@ fn block(drive: &Drive) -> Option<BrokenCondition> {
 /// The number of candidate blocks is given only for the victim policy that uses it.
 fn choices(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
-        is_written(drive, "translation.choices") && drive.translation.cleaning != Cleaning::DChoices,
-        &["translation.choices", "translation.cleaning"],
-        String::from("translation.choices is given with a translation.cleaning that does not use it"),
-        String::from("translation.cleaning = \"d-choices\""),
+        is_written(drive, "translation.choices") && drive.translation.policy != PolicyName::DChoices,
+        &["translation.choices", "translation.policy"],
+        String::from("translation.choices is given with a translation.policy that does not use it"),
+        String::from("translation.policy = \"d-choices\""),
     )
 }
 
@@ -201,8 +202,8 @@ const OVER_PROVISIONING_MAX: f64 = 2.0;
 
 /// Over-provisioning leaves garbage collection enough blocks beyond those that hold the user's units.
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
-    let TranslationShape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
-    let blocks_min = TranslationShape::blocks_min(units, block_units);
+    let shape = shape(&drive.media, &drive.translation);
+    let (TranslationShape { units, block_units, blocks, .. }, blocks_min) = (shape, shape.blocks_min());
     let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
     if blocks >= blocks_min {
         return None;
@@ -235,8 +236,8 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
             (.., lines @ 2..) => media.block_pages = lines / 2 * bits,
             _ => return None,
         }
-        let TranslationShape { units, block_units, blocks, .. } = shape(&media, &drive.translation);
-        if blocks >= TranslationShape::blocks_min(units, block_units) {
+        let shape = shape(&media, &drive.translation);
+        if shape.blocks >= shape.blocks_min() {
             break;
         }
     }
@@ -249,15 +250,17 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
     Some(changed.map(|(key, _, after)| format!("media.{key} = {after}")).collect::<Vec<_>>().join(" and "))
 }
 
-/// The write buffer holds two program units of all channels: one that is filling while another is being programmed.
+/// The write buffer holds a program unit of all channels for each stream of writes, and another one that is being
+/// programmed.
 fn room(drive: &Drive) -> Option<BrokenCondition> {
     let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
-    let room = drive.buffer.capacity_kib;
+    let (streams, _) = Policy::streams(drive.translation.policy);
+    let (room, lines) = (drive.buffer.capacity_kib, 1 + u64::from(streams));
     BrokenCondition::when(
-        room < 2 * line_kib.max(1),
+        room < lines * line_kib.max(1),
         &["buffer.capacity_kib", "media.channels", "media.program_bytes"],
         format!("buffer.capacity_kib is {room}, and all channels together program {line_kib} KiB at once"),
-        format!("at least {} KiB", 2 * line_kib.max(1)),
+        format!("at least {} KiB", lines * line_kib.max(1)),
     )
 }

@@ -30,10 +30,10 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::timing::{Bus, BusRate};
-use super::translation::stationary::VictimPolicy;
+use super::translation::policy::{Policy, PolicySettings};
 use super::translation::{TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use super::{Activity, WriteTiming};
-use crate::config::{self, Acknowledge, Cleaning, PlaneReads, Precondition};
+use crate::config::{self, Acknowledge, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
@@ -58,8 +58,8 @@ pub struct Flash {
     waits_for_cells: bool,
     /// True if a flush has to wait for the cells, because the buffer does not survive a loss of power.
     flushes: bool,
-    /// Line of the user's open block that is being filled.
-    line: OpenLine,
+    /// Line that is being filled in the open block of each stream of the user.
+    lines: Vec<OpenLine>,
     /// Lines that are being programmed. Their units are read from the buffer until that has ended.
     programming: VecDeque<ProgrammingLine>,
     /// Time at which everything that has left the buffer is in the cells.
@@ -93,7 +93,7 @@ pub struct FlashCosts {
     pub independent_planes: bool,
 }
 
-/// Line of the user's open block that is being filled.
+/// Line of an open block of the user that is being filled.
 #[derive(Clone, Debug, Default)]
 struct OpenLine {
     block: u32,
@@ -144,7 +144,7 @@ impl Flash {
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: media.acknowledge == Acknowledge::Late,
             flushes: !buffer.power_loss_protection,
-            line: OpenLine::default(),
+            lines: vec![OpenLine::default(); Policy::streams(translation.policy).0.into()],
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
             moves: Vec::new(),
@@ -203,10 +203,12 @@ impl Flash {
     /// open block: either they were programmed with the remaining power, or the translation layer, which finds units by
     /// the metadata beside them, writes anew those that it then finds (assumed; drives do not say).
     pub fn cut_power(&mut self) {
-        if self.line.units > 0 {
-            self.translation.skip(WriteStream::User, self.layout.line_units() - self.line.units);
+        for (stream, line) in (0..).zip(&mut self.lines) {
+            if line.units > 0 {
+                self.translation.skip(WriteStream::User(stream), self.layout.line_units() - line.units);
+            }
+            *line = OpenLine::default();
         }
-        self.line = OpenLine::default();
         self.programming.clear();
         self.programmed_at = Time::ZERO;
         self.buffer.empty();
@@ -262,49 +264,55 @@ impl Flash {
         counters
     }
 
-    /// Returns true if a unit is in the line that is being filled.
+    /// Returns true if a unit is in a line that is being filled.
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
-        self.line.units > 0 && place.block == self.line.block && place.position >= self.line.first
+        self.lines.iter().any(|line| line.holds(place))
     }
 
     /// Adds a part of a unit, which is in the buffer at `at`, to the line that is being filled.
     fn add_to_line(&mut self, now: Time, at: Time, unit: u32, bytes: u32) {
         if self.is_in_line(unit) {
-            if let Some(part) = self.line.parts.iter_mut().find(|part| part.unit == unit) {
+            let mut parts = self.lines.iter_mut().flat_map(|line| &mut line.parts);
+            if let Some(part) = parts.find(|part| part.unit == unit) {
                 part.bytes += bytes;
             }
             return;
         }
-        if self.line.units == 0 {
+        let stream = self.translation.stream_of(unit);
+        if self.lines[usize::from(stream)].units == 0 {
             self.collect_garbage(now);
         }
         let rest = self.translation.location(unit);
-        let place = self.translation.write(unit);
-        if self.line.units == 0 {
-            (self.line.block, self.line.first) = (place.block, place.position);
+        let place = self.translation.write_to(unit, stream);
+        let line = &mut self.lines[usize::from(stream)];
+        if line.units == 0 {
+            (line.block, line.first) = (place.block, place.position);
         }
-        self.line.units += 1;
+        line.units += 1;
         if bytes < self.layout.unit_bytes && rest != UnitLocation::NONE {
-            self.line.parts.push(PartialUnit { unit, bytes, rest });
+            line.parts.push(PartialUnit { unit, bytes, rest });
         }
-        if self.line.units == self.layout.line_units() {
-            self.program_line(now, at);
+        if line.units == self.layout.line_units() {
+            self.program_line(now, at, stream);
         }
     }
 
-    /// Programs everything in the buffer, also an incomplete line. Returns when that is in the cells.
+    /// Programs everything in the buffer, also incomplete lines. Returns when that is in the cells.
     fn program_all(&mut self, now: Time, at: Time) -> Time {
-        if self.line.units > 0 {
-            self.translation.skip(WriteStream::User, self.layout.line_units() - self.line.units);
-            self.program_line(now, at);
+        for stream in 0..narrow::<u8, usize>(self.lines.len()) {
+            let units = self.lines[usize::from(stream)].units;
+            if units > 0 {
+                self.translation.skip(WriteStream::User(stream), self.layout.line_units() - units);
+                self.program_line(now, at, stream);
+            }
         }
         self.programmed_at.max(at)
     }
 
-    /// Programs the user's line, whose last unit is in the buffer at `at`.
-    fn program_line(&mut self, now: Time, at: Time) {
-        let OpenLine { block, first, units, parts } = std::mem::take(&mut self.line);
+    /// Programs the line of a stream of the user, whose last unit is in the buffer at `at`.
+    fn program_line(&mut self, now: Time, at: Time, stream: u8) {
+        let OpenLine { block, first, units, parts } = std::mem::take(&mut self.lines[usize::from(stream)]);
         let mut whole_at = at;
         let unit_bytes = self.layout.unit_bytes;
         for part in parts.iter().filter(|part| part.bytes < unit_bytes) {
@@ -402,6 +410,14 @@ impl Flash {
     }
 }
 
+impl OpenLine {
+    /// Returns true if a location is in this line.
+    #[inline]
+    fn holds(&self, place: UnitLocation) -> bool {
+        self.units > 0 && place.block == self.block && place.position >= self.first
+    }
+}
+
 impl FlashCosts {
     /// Computes the times of a description.
     pub fn of(media: &config::Media) -> FlashCosts {
@@ -430,11 +446,8 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
         block_units,
         blocks: all as u32,
         line_units: layout.line_units(),
-        victim_policy: match translation.cleaning {
-            Cleaning::Greedy => VictimPolicy::Emptiest,
-            Cleaning::Fifo => VictimPolicy::Oldest,
-            Cleaning::DChoices => VictimPolicy::EmptiestOf(translation.choices),
-        },
+        policy: translation.policy,
+        settings: PolicySettings { choices: translation.choices },
         wear_gap: translation.wear_gap_erases,
     }
 }

@@ -129,9 +129,7 @@ impl Flash {
     /// Returns the place that a unit is read from now.
     fn unit_source(&self, now: Time, unit: u32) -> UnitSource {
         let place = self.translation.location(unit);
-        if place == UnitLocation::NONE
-            || self.line.units > 0 && place.block == self.line.block && place.position >= self.line.first
-        {
+        if place == UnitLocation::NONE || self.lines.iter().any(|line| line.holds(place)) {
             return UnitSource::Controller;
         }
         let line = place.position / self.layout.line_units();

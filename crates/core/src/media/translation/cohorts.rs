@@ -12,7 +12,7 @@
 //!     left      0 0 1 0 0 ...                                       bit 2 set: unit 2 was overwritten, see the overlay
 //! ```
 
-use super::UnitLocation;
+use super::blocks::UnitLocation;
 use crate::media::randomiser::Randomiser;
 use crate::number::narrow;
 

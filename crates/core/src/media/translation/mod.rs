@@ -15,35 +15,29 @@
 //!                                                                  \-> erased -> free
 //! ```
 
+pub mod blocks;
 mod cohorts;
 mod overlay;
+pub mod policy;
 mod precondition;
+mod run_in;
 pub mod stationary;
 
+#[cfg(test)]
+mod policy_tests;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
+use crate::config::PolicyName;
 use crate::number::{index, narrow};
 use crate::random::Random;
+use blocks::{Blocks, EraseBlock, LogEntry};
+pub use blocks::{UnitLocation, WriteStream};
 use cohorts::Cohorts;
 use overlay::Overlay;
-use stationary::VictimPolicy;
-
-/// Physical location of one unit: a block, and the position in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitLocation {
-    /// Number of the block.
-    pub block: u32,
-    /// Number of the unit within the block.
-    pub position: u32,
-}
-
-impl UnitLocation {
-    /// Location of a unit that is not on the drive.
-    pub const NONE: UnitLocation = UnitLocation { block: u32::MAX, position: u32::MAX };
-}
+use policy::{Policy, PolicySettings};
 
 /// Size and policies of a translation layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,20 +50,13 @@ pub struct TranslationShape {
     pub blocks: u32,
     /// Number of units of a block that are programmed together.
     pub line_units: u32,
-    /// Policy by which a victim block is chosen.
-    pub victim_policy: VictimPolicy,
+    /// Policy by which writes are placed and victim blocks are chosen.
+    pub policy: PolicyName,
+    /// Keys that the policy reads.
+    pub settings: PolicySettings,
     /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
     /// for no limit.
     pub wear_gap: u32,
-}
-
-/// Stream of writes that has an open block of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteStream {
-    /// Writes of the user.
-    User,
-    /// Units that garbage collection moves.
-    Moved,
 }
 
 /// Units that garbage collection has moved from one block to another.
@@ -98,29 +85,12 @@ pub struct TranslationCounts {
     pub erases: u64,
 }
 
-#[derive(Clone, Debug, Default)]
-struct EraseBlock {
-    /// Number of valid units.
-    valid: u32,
-    /// Number of positions that have been written.
-    written: u32,
-    erases: u32,
-    /// Order in which blocks were filled up; 0 as long as the block is not full.
-    sealed: u64,
-    /// Units written to the block in this run, by position.
-    log: Vec<LogEntry>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LogEntry {
-    position: u32,
-    unit: u32,
-}
-
 /// Block that is being collected, and the progress of that.
 #[derive(Clone, Debug)]
 struct GarbageCollection {
     victim: u32,
+    /// Stream that takes its valid units.
+    stream: WriteStream,
     /// First numbers of cohorts that are still there, the last one first.
     cohorts: Vec<u64>,
     /// Number of log entries that have been examined.
@@ -131,11 +101,14 @@ struct GarbageCollection {
 #[derive(Clone, Debug)]
 pub struct TranslationLayer {
     shape: TranslationShape,
-    blocks: Vec<EraseBlock>,
+    policy: Policy,
+    /// Number of streams of the user.
+    user_streams: u8,
+    blocks: Blocks,
     /// Blocks that are erased and empty.
     free: Vec<u32>,
-    /// Open block of each stream.
-    open: [Option<u32>; 2],
+    /// Open block of each stream: those of the user first.
+    open: Vec<Option<u32>>,
     collection: Option<GarbageCollection>,
     cohorts: Cohorts,
     overlay: Overlay,
@@ -153,14 +126,16 @@ impl TranslationLayer {
     pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
         assert!(shape.units < u64::from(u32::MAX), "{} units need numbers of more than 32 bits", shape.units);
         assert!(
-            TranslationShape::blocks_min(shape.units, shape.block_units) <= shape.blocks,
+            shape.blocks_min() <= shape.blocks,
             "too few blocks for the units and for garbage collection: {shape:?}"
         );
         TranslationLayer {
             shape,
-            blocks: vec![EraseBlock::default(); index(shape.blocks)],
+            policy: Policy::new(shape.policy, &shape.settings),
+            user_streams: Policy::streams(shape.policy).0,
+            blocks: Blocks::new(shape.blocks, shape.block_units),
             free: (0..shape.blocks).rev().collect(),
-            open: [None, None],
+            open: vec![None; shape.streams()],
             collection: None,
             cohorts: Cohorts::none(),
             overlay: Overlay::new(),
@@ -182,9 +157,27 @@ impl TranslationLayer {
     /// Writes a unit, and returns its new location. The caller has called [`TranslationLayer::make_room`] before.
     #[inline]
     pub fn write(&mut self, unit: u32) -> UnitLocation {
+        let stream = self.stream_of(unit);
+        self.write_to(unit, stream)
+    }
+
+    /// Writes a unit to the open block of a stream of the user, and returns its new location. The caller has called
+    /// [`TranslationLayer::make_room`] before.
+    #[inline]
+    pub fn write_to(&mut self, unit: u32, stream: u8) -> UnitLocation {
         self.invalidate(unit);
         self.counts.written += 1;
-        self.append(unit, WriteStream::User)
+        self.blocks.now += 1;
+        self.append(unit, WriteStream::User(stream), self.blocks.now)
+    }
+
+    /// Returns the stream of the user that takes the next write of a unit.
+    #[inline]
+    pub fn stream_of(&mut self, unit: u32) -> u8 {
+        match self.user_streams {
+            1 => 0,
+            _ => self.policy.user_stream(&self.blocks, self.location(unit)),
+        }
     }
 
     /// Deallocates a unit.
@@ -199,29 +192,33 @@ impl TranslationLayer {
     pub fn discard_all(&mut self) {
         self.cohorts = Cohorts::none();
         self.overlay = Overlay::new();
-        self.blocks.iter_mut().for_each(|block| block.valid = 0);
+        self.blocks.all.iter_mut().for_each(|block| block.valid = 0);
         self.collection.iter_mut().for_each(|collection| collection.cohorts.clear());
     }
 
     /// Leaves up to `positions` of the stream's open block empty, at most up to its end.
     pub fn skip(&mut self, stream: WriteStream, positions: u32) {
-        let Some(block) = self.open[stream as usize] else { return };
-        let skipped = positions.min(self.shape.block_units - self.blocks[index(block)].written);
-        self.blocks[index(block)].written += skipped;
+        let Some(block) = self.open[self.place_of(stream)] else { return };
+        let this = &mut self.blocks.all[index(block)];
+        let skipped = positions.min(self.shape.block_units - this.written);
+        this.written += skipped;
+        this.written_at_sum += u64::from(skipped) * self.blocks.now;
         self.counts.skipped += u64::from(skipped);
         self.seal_if_full(block);
     }
 
     /// Returns the free positions of a stream's open block; 0 if it would begin another.
     pub fn room(&self, stream: WriteStream) -> u32 {
-        self.open[stream as usize].map_or(0, |block| self.shape.block_units - self.blocks[index(block)].written)
+        let written = |block| self.blocks.all[index(block)].written;
+        self.open[self.place_of(stream)].map_or(0, |block| self.shape.block_units - written(block))
     }
 
     /// Collects as much garbage as the next `units` of the user need, in even steps. Adds the moves to `moved`, and the
     /// erased blocks to `erased`.
     ///
-    /// Space for two blocks is kept in reserve. A victim block needs space for its valid units and yields the rest to
-    /// the user, together one block: with another one in reserve, both streams find a block whenever they need one.
+    /// Space for one block of each stream is kept in reserve, two with one stream of the user and one of moved units. A
+    /// victim block needs space for its valid units and yields the rest to the user, together one block. The others are
+    /// more than what the open blocks of all but one stream can hold, so that each finds a block whenever it needs one.
     pub fn make_room(&mut self, units: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) {
         while self.collection.is_some() || self.begin_collection() {
             let left = self.left_to_move();
@@ -249,20 +246,19 @@ impl TranslationLayer {
 
     /// Returns the erases of the most erased block, and of all blocks together.
     pub fn erases(&self) -> (u32, u64) {
-        let erases = self.blocks.iter().map(|block| block.erases);
-        (erases.clone().max().unwrap_or(0), erases.map(u64::from).sum())
+        self.blocks.most_and_all_erases()
     }
 
     /// Returns the number of valid units of each full block.
     pub fn valid_units(&self) -> Vec<u32> {
-        self.blocks.iter().filter(|block| block.sealed > 0).map(|block| block.valid).collect()
+        self.blocks.full().map(|block| self.blocks.valid(block)).collect()
     }
 
     /// Returns a description of the first error in the mapping; `None` if there is none. No two units may be at one
     /// location, and each block must know how many valid units it holds. The check looks at all units, and so is for
     /// small drives.
     pub fn inconsistency(&self) -> Option<String> {
-        let mut held = vec![0; self.blocks.len()];
+        let mut held = vec![0; index(self.shape.blocks)];
         let mut places = BTreeSet::new();
         for unit in 0..narrow::<u32, u64>(self.shape.units) {
             let place = self.location(unit);
@@ -279,7 +275,7 @@ impl TranslationLayer {
             }
         }
         let wrong =
-            self.blocks.iter().zip(held).position(|(block, held)| held != block.valid || held > block.written)?;
+            self.blocks.all.iter().zip(held).position(|(block, held)| held != block.valid || held > block.written)?;
         Some(format!("block {wrong} has a wrong count of valid units"))
     }
 
@@ -293,21 +289,23 @@ impl TranslationLayer {
             None => self.overlay.get(unit),
         };
         if place != UnitLocation::NONE {
-            let block = &mut self.blocks[index(place.block)];
+            let block = &mut self.blocks.all[index(place.block)];
             assert!(block.valid > 0, "block {} has no valid unit, but unit {unit} is mapped to it", place.block);
             block.valid -= 1;
         }
     }
 
+    /// Appends a unit, which the user wrote at `written_at`, to the open block of a stream.
     #[inline]
-    fn append(&mut self, unit: u32, stream: WriteStream) -> UnitLocation {
+    fn append(&mut self, unit: u32, stream: WriteStream, written_at: u64) -> UnitLocation {
         let block = self.open_block(stream);
-        let this = &mut self.blocks[index(block)];
+        let this = &mut self.blocks.all[index(block)];
         assert!(this.written < self.shape.block_units, "a unit is written to block {block}, which is full");
         let place = UnitLocation { block, position: this.written };
         this.log.push(LogEntry { position: this.written, unit });
         this.written += 1;
         this.valid += 1;
+        this.written_at_sum += written_at;
         self.overlay.set(unit, place);
         self.seal_if_full(block);
         place
@@ -315,23 +313,34 @@ impl TranslationLayer {
 
     /// Returns the open block of a stream; opens a new one if there is none.
     fn open_block(&mut self, stream: WriteStream) -> u32 {
-        match self.open[stream as usize] {
+        let place = self.place_of(stream);
+        match self.open[place] {
             Some(block) => block,
             None => {
-                // The least erased block, so that all blocks are used equally.
-                let least = (0..self.free.len()).min_by_key(|place| self.blocks[index(self.free[*place])].erases);
-                let block = self.free.swap_remove(least.expect("garbage collection keeps a block free"));
-                self.open[stream as usize] = Some(block);
+                assert!(!self.free.is_empty(), "garbage collection keeps a block free");
+                let next = self.policy.next_block(&self.blocks, &self.free, stream);
+                let block = self.free.swap_remove(next);
+                self.blocks.all[index(block)].stream = narrow::<u8, usize>(place);
+                self.open[place] = Some(block);
                 block
             }
         }
     }
 
+    /// Returns the place of a stream among the open blocks.
+    #[inline]
+    fn place_of(&self, stream: WriteStream) -> usize {
+        match stream {
+            WriteStream::User(stream) => stream.into(),
+            WriteStream::Moved(stream) => (self.user_streams + stream).into(),
+        }
+    }
+
     #[inline]
     fn seal_if_full(&mut self, block: u32) {
-        if self.blocks[index(block)].written == self.shape.block_units {
+        if self.blocks.all[index(block)].written == self.shape.block_units {
             self.sealed += 1;
-            self.blocks[index(block)].sealed = self.sealed;
+            self.blocks.all[index(block)].sealed = self.sealed;
             self.open.iter_mut().filter(|open| **open == Some(block)).for_each(|open| *open = None);
         }
     }
@@ -339,12 +348,15 @@ impl TranslationLayer {
     /// Returns the number of units that can be written before a block has to be erased.
     fn room_in_all(&self) -> u64 {
         let free = u64::from(self.shape.block_units) * self.free.len() as u64;
-        u64::from(self.room(WriteStream::User)) + u64::from(self.room(WriteStream::Moved)) + free
+        let open = self.open.iter().flatten().map(|block| self.blocks.all[index(*block)].written);
+        open.map(|written| u64::from(self.shape.block_units - written)).sum::<u64>() + free
     }
 
     /// Returns the number of units of room that garbage collection keeps in reserve.
     fn reserve(&self) -> u64 {
-        2 * u64::from(self.shape.block_units)
+        // Lines that other streams of the user have begun were made room for, and take it later.
+        let begun = u64::from(self.user_streams - 1) * u64::from(self.shape.line_units);
+        self.open.len() as u64 * u64::from(self.shape.block_units) + begun
     }
 
     /// Returns the number of units that the user can write until `left` units have been moved, so that the reserve is
@@ -358,10 +370,15 @@ impl TranslationLayer {
         if self.room_in_all() > self.reserve() {
             return false;
         }
-        let Some(victim) = self.least_worn_block().or_else(|| self.choose_victim()) else { return false };
+        let Some(victim) = self.least_worn_block().or_else(|| self.policy.victim(&self.blocks, &mut self.random))
+        else {
+            return false;
+        };
+        assert!(self.blocks.is_full(victim), "block {victim} is to be collected, but is not full");
+        let stream = WriteStream::Moved(self.policy.moved_stream(&self.blocks, victim));
         let mut cohorts = self.cohorts.starts_in_block(victim);
         cohorts.reverse();
-        self.collection = Some(GarbageCollection { victim, cohorts, logged: 0 });
+        self.collection = Some(GarbageCollection { victim, stream, cohorts, logged: 0 });
         true
     }
 
@@ -371,38 +388,13 @@ impl TranslationLayer {
         if self.shape.wear_gap == 0 {
             return None;
         }
-        let most = self.blocks.iter().map(|block| block.erases).max()?;
-        let least = self.sealed_blocks().min_by_key(|block| self.blocks[index(*block)].erases)?;
-        (most - self.blocks[index(least)].erases > self.shape.wear_gap).then_some(least)
-    }
-
-    fn choose_victim(&mut self) -> Option<u32> {
-        let valid = |this: &TranslationLayer, block: &u32| this.blocks[index(*block)].valid;
-        match self.shape.victim_policy {
-            VictimPolicy::Oldest => self.sealed_blocks().min_by_key(|block| self.blocks[index(*block)].sealed),
-            VictimPolicy::Emptiest => self.sealed_blocks().min_by_key(|block| valid(self, block)),
-            VictimPolicy::EmptiestOf(choices) => {
-                // A full drive has few blocks that are not sealed, so that few draws are lost.
-                let drawn: Vec<u32> = (0..choices).filter_map(|_| self.draw_sealed()).collect();
-                drawn.into_iter().min_by_key(|block| valid(self, block))
-            }
-        }
-        .filter(|block| valid(self, block) < self.shape.block_units || self.shape.victim_policy == VictimPolicy::Oldest)
-    }
-
-    fn sealed_blocks(&self) -> impl Iterator<Item = u32> {
-        (0..self.shape.blocks).filter(|block| self.blocks[index(*block)].sealed > 0)
-    }
-
-    fn draw_sealed(&mut self) -> Option<u32> {
-        (0..self.shape.blocks).find_map(|_| {
-            let block = (self.random.unit() * f64::from(self.shape.blocks)) as u32;
-            (self.blocks[index(block)].sealed > 0).then_some(block)
-        })
+        let most = (0..self.shape.blocks).map(|block| self.blocks.erases(block)).max()?;
+        let least = self.blocks.full().min_by_key(|block| self.blocks.erases(*block))?;
+        (most - self.blocks.erases(least) > self.shape.wear_gap).then_some(least)
     }
 
     fn left_to_move(&self) -> u32 {
-        self.collection.as_ref().map_or(0, |collection| self.blocks[index(collection.victim)].valid)
+        self.collection.as_ref().map_or(0, |collection| self.blocks.all[index(collection.victim)].valid)
     }
 
     /// Moves `units` units of the block that is being collected.
@@ -424,16 +416,19 @@ impl TranslationLayer {
         collection: &mut GarbageCollection,
         moved: &mut Vec<UnitMove>,
     ) -> u32 {
-        let block = self.open_block(WriteStream::Moved);
-        let to = UnitLocation { block, position: self.blocks[index(block)].written };
+        let block = self.open_block(collection.stream);
+        let to = UnitLocation { block, position: self.blocks.all[index(block)].written };
         let most = units.min(self.shape.block_units - to.position);
         let (part, rest) = self.cohorts.move_part(start, most, to);
         collection.cohorts.extend(rest);
-        let victim = &mut self.blocks[index(collection.victim)];
+        let written_at = self.blocks.written_at(collection.victim) as u64;
+        let victim = &mut self.blocks.all[index(collection.victim)];
         assert!(part.units <= victim.valid, "more units leave block {} than are valid in it", collection.victim);
         victim.valid -= part.units;
-        self.blocks[index(block)].valid += part.units;
-        self.blocks[index(block)].written += part.units;
+        let target = &mut self.blocks.all[index(block)];
+        target.valid += part.units;
+        target.written += part.units;
+        target.written_at_sum += u64::from(part.units) * written_at;
         self.counts.moved += u64::from(part.units);
         if part.units > 0 {
             moved.push(UnitMove { from: part.from, positions: part.positions, units: part.units, to });
@@ -444,7 +439,8 @@ impl TranslationLayer {
 
     /// Moves units that were written in this run, in the order of the block's log. Returns how many were moved.
     fn move_logged(&mut self, units: u32, collection: &mut GarbageCollection, moved: &mut Vec<UnitMove>) -> u32 {
-        let log = std::mem::take(&mut self.blocks[index(collection.victim)].log);
+        let written_at = self.blocks.written_at(collection.victim) as u64;
+        let log = std::mem::take(&mut self.blocks.all[index(collection.victim)].log);
         let mut found = 0;
         while found < units {
             let LogEntry { position, unit } = log[collection.logged];
@@ -454,9 +450,9 @@ impl TranslationLayer {
                 continue;
             }
             found += 1;
-            self.blocks[index(collection.victim)].valid -= 1;
+            self.blocks.all[index(collection.victim)].valid -= 1;
             self.counts.moved += 1;
-            let to = self.append(unit, WriteStream::Moved);
+            let to = self.append(unit, collection.stream, written_at);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
                 Some(last) => {
                     last.positions = position + 1 - last.from.position;
@@ -465,16 +461,17 @@ impl TranslationLayer {
                 None => moved.push(UnitMove { from, positions: 1, units: 1, to }),
             }
         }
-        self.blocks[index(collection.victim)].log = log;
+        self.blocks.all[index(collection.victim)].log = log;
         found
     }
 
     /// Erases the block that has been collected, in which no unit is valid.
     fn finish_collection(&mut self, erased: &mut Vec<u32>) {
         let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
-        let block = &mut self.blocks[index(victim)];
+        let block = &mut self.blocks.all[index(victim)];
         assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
-        *block = EraseBlock { erases: block.erases + 1, ..EraseBlock::default() };
+        let (erases, erased_before) = (block.erases + 1, block.erased_before);
+        *block = EraseBlock { erases, erased_before, ..EraseBlock::default() };
         self.free.push(victim);
         self.counts.erases += 1;
         erased.push(victim);
@@ -492,10 +489,17 @@ impl UnitMove {
 }
 
 impl TranslationShape {
-    /// Returns the least number of blocks of a drive: those of the user's units, two open ones, one to move to, and one
-    /// in reserve.
-    pub fn blocks_min(units: u64, block_units: u32) -> u32 {
-        narrow::<u32, u64>((units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()))
+    /// Returns the least number of blocks of a drive: those of the user's units, an open one and one to move to for each
+    /// stream.
+    pub fn blocks_min(&self) -> u32 {
+        let user = self.units.div_ceil(self.block_units.into());
+        narrow::<u32, u64>((user + 2 * self.streams() as u64).min(u32::MAX.into()))
+    }
+
+    /// Returns the number of streams, each with an open block: those of the user and those of moved units.
+    pub fn streams(&self) -> usize {
+        let (user, moved) = Policy::streams(self.policy);
+        usize::from(user) + usize::from(moved)
     }
 }
 

@@ -4,7 +4,7 @@
 //! with linear probing, so that a lookup mostly costs one cache line. Entries are never removed: a unit that is
 //! deallocated keeps its entry with the location [`UnitLocation::NONE`].
 
-use super::UnitLocation;
+use super::blocks::UnitLocation;
 
 /// Unit number of a free entry.
 const NOBODY: u32 = u32::MAX;

@@ -2,14 +2,13 @@
 //! at random until the steady state.
 
 use super::cohorts::Cohorts;
+use super::policy::Policy;
+use super::run_in::{RunInBlock, RunInState};
 use super::stationary::{valid_units, write_amplification};
-use super::{TranslationLayer, TranslationShape, WriteStream};
+use super::{TranslationLayer, TranslationShape};
 use crate::media::randomiser::Randomiser;
-use crate::number::{index, narrow};
+use crate::number::{index, narrow, short_length};
 use crate::random::{Random, mix};
-
-/// Number of blocks that are not full in the steady state: one of each stream, and an erased one.
-const OPEN_BLOCKS: u32 = 3;
 
 impl TranslationShape {
     /// Returns the write amplification in the steady state of random writes of `request_units` at a time, to a region of
@@ -18,11 +17,44 @@ impl TranslationShape {
     pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
         let (block, region) = (f64::from(self.block_units), region_units.min(self.units) as f64);
         let outside = (self.units as f64 - region) / block;
-        // The open blocks together hold the units of one block.
-        let sealed = f64::from(self.blocks - OPEN_BLOCKS) - outside;
-        let spare = sealed * block / (region - block) - 1.0;
+        let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
+        // Units in the open blocks.
+        let open = f64::from(self.blocks_erased()) * block;
         let requests = (self.block_units / request_units.max(1)).max(1);
-        if region > block { write_amplification(self.victim_policy, requests, spare) } else { 1.0 }
+        if region <= open {
+            return 1.0;
+        }
+        self.amplification(requests, sealed * block / (region - open) - 1.0)
+    }
+
+    /// Returns the write amplification with blocks of `block_units` and `spare` as the over-provisioning of full blocks:
+    /// the closed form, or what a small drive was found to have that was run in.
+    fn amplification(&self, block_units: u32, spare: f64) -> f64 {
+        match Policy::closed_form(self.policy, &self.settings) {
+            Some(form) => write_amplification(form, block_units, spare),
+            None => RunInState::of(self.policy, self.settings, block_units, spare).amplification,
+        }
+    }
+
+    /// Returns the units in the open block of each stream in the steady state. Together with the erased blocks they leave
+    /// room for the reserve when the collection of a block begins.
+    fn open_units(&self) -> Vec<u32> {
+        let (streams, block) = (short_length(self.streams()), self.block_units);
+        let all = u64::from(self.blocks_erased()) * u64::from(block);
+        let each = narrow::<u32, u64>(all / u64::from(streams)) / self.line_units * self.line_units;
+        let last = narrow::<u32, u64>(all - u64::from(streams - 1) * u64::from(each));
+        (1..streams).map(|_| each).chain([last]).collect()
+    }
+
+    /// Returns the number of erased blocks in the steady state: half of the reserve, the other half of which are the
+    /// positions of open blocks that are not written yet.
+    pub(super) fn blocks_erased(&self) -> u32 {
+        short_length(self.streams()).div_ceil(2)
+    }
+
+    /// Returns the number of blocks that are not full in the steady state: one of each stream, and erased ones.
+    pub(super) fn blocks_not_full(&self) -> u32 {
+        short_length(self.streams()) + self.blocks_erased()
     }
 }
 
@@ -36,30 +68,62 @@ impl TranslationLayer {
     }
 
     /// Creates a drive on which every unit has been overwritten at random many times: the steady state, in which
-    /// garbage collection continues from the first write on.
+    /// garbage collection continues from the first write on. A policy without a closed form brings the state of a small
+    /// drive that was run in.
     pub fn overwritten_at_random(shape: TranslationShape, seed: u64) -> TranslationLayer {
         let mut random = Random::stream(seed, "steady state of flash");
-        let block_units = shape.block_units;
-        // Together with the erased block these leave room for two blocks: the reserve when the collection of a block
-        // begins.
-        let half = block_units / 2 / shape.line_units * shape.line_units;
-        let open = [half, block_units - half];
+        let open = shape.open_units();
         let sealed_units = shape.units.saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
-        let sealed = shape.blocks - OPEN_BLOCKS;
-        let mut valid = valid_units(shape.victim_policy, sealed, block_units, sealed_units, &mut random);
-        valid.extend(open);
+        let sealed = shape.blocks - shape.blocks_not_full();
+        let run_in = match Policy::closed_form(shape.policy, &shape.settings) {
+            Some(_) => None,
+            None => {
+                let spare = f64::from(sealed) * f64::from(shape.block_units) / sealed_units as f64 - 1.0;
+                Some(RunInState::of(shape.policy, shape.settings, shape.block_units, spare))
+            }
+        };
+        let mut valid = match (Policy::closed_form(shape.policy, &shape.settings), &run_in) {
+            (Some(form), _) => valid_units(form, sealed, shape.block_units, sealed_units, &mut random),
+            (None, Some(run_in)) => run_in.valid_units(sealed, shape.block_units, sealed_units),
+            (None, None) => Vec::new(),
+        };
+        valid.extend(&open);
         let shuffle = Randomiser::new(shape.units, mix(random.bits()));
         let mut drive = TranslationLayer::filled(shape, seed, valid, Some(shuffle));
-        for (stream, written) in [WriteStream::User, WriteStream::Moved].into_iter().zip(open) {
-            drive.reopen(stream, sealed + stream as u32, written);
+        for (place, written) in (0..).zip(open) {
+            drive.reopen(place, sealed + place, written);
+        }
+        if let Some(run_in) = run_in {
+            drive.adopt_history(&run_in, sealed);
         }
         drive
     }
 
-    /// Makes a block of which `written` units have been written the open block of a stream.
-    fn reopen(&mut self, stream: WriteStream, block: u32, written: u32) {
-        (self.blocks[index(block)].written, self.blocks[index(block)].sealed) = (written, 0);
-        self.open[stream as usize] = Some(block);
+    /// Gives full blocks the ages, streams and wear of a drive that was run in, and the policy what it has learnt there.
+    fn adopt_history(&mut self, run_in: &RunInState, sealed: u32) {
+        self.policy = run_in.policy.clone();
+        self.policy.scale_time(self.shape.units as f64);
+        // The clock starts late enough for the oldest unit.
+        let life = self.shape.units as f64;
+        self.blocks.now = (run_in.oldest_age() * life) as u64 + 1;
+        for block in 0..sealed {
+            let RunInBlock { age, stream, erases, .. } = *run_in.at(block, sealed);
+            let written_at = self.blocks.now - (age * life) as u64;
+            let this = &mut self.blocks.all[index(block)];
+            (this.stream, this.erased_before) = (stream, erases);
+            this.written_at_sum = written_at * u64::from(this.written);
+        }
+        for block in self.open.iter().flatten() {
+            let this = &mut self.blocks.all[index(*block)];
+            this.written_at_sum = self.blocks.now * u64::from(this.written);
+        }
+    }
+
+    /// Makes a block of which `written` units have been written the open block of the stream at `place`.
+    fn reopen(&mut self, place: u32, block: u32, written: u32) {
+        let this = &mut self.blocks.all[index(block)];
+        (this.written, this.sealed, this.stream) = (written, 0, narrow::<u8, u32>(place));
+        self.open[index(place)] = Some(block);
     }
 
     /// Creates a drive whose first blocks have these numbers of valid units, the oldest block first; its other blocks
@@ -68,13 +132,13 @@ impl TranslationLayer {
         let mut drive = TranslationLayer::new(shape, seed);
         for (block, valid) in (0..).zip(&valid) {
             drive.sealed += 1;
-            let this = &mut drive.blocks[index(block)];
+            let this = &mut drive.blocks.all[index(block)];
             (this.valid, this.written, this.sealed) = (*valid, shape.block_units, drive.sealed);
         }
         drive.free.retain(|block| index(*block) >= valid.len());
         let blocks = (0..).zip(valid).map(|(block, valid)| {
             // Invalid units lie between valid ones: the units of a shuffled block are spread over all of it.
-            let is_spread = shuffle.is_some() && block + OPEN_BLOCKS < shape.blocks;
+            let is_spread = shuffle.is_some() && block + shape.blocks_not_full() < shape.blocks;
             (block, valid, if is_spread { shape.block_units } else { valid })
         });
         drive.cohorts = Cohorts::new(blocks, shuffle);

@@ -85,7 +85,7 @@ fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec
 }
 
 /// Changes counts as little as possible so that they have this sum.
-fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
+pub(super) fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
     let sum: u64 = valid.iter().map(|valid| u64::from(*valid)).sum();
     let is_short = sum < units;
     let mut missing = sum.abs_diff(units);

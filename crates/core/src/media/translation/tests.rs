@@ -1,29 +1,30 @@
+use super::stationary::VictimPolicy;
 use super::*;
 
 /// Blocks beside those that hold the user's units and the over-provisioning: open ones hold about half of what they
 /// could, and one is erased.
-const OPEN_BLOCKS: u32 = 2;
+pub(super) const OPEN_BLOCKS: u32 = 2;
 
-struct Writer {
-    drive: TranslationLayer,
-    random: Random,
+pub(super) struct Writer {
+    pub drive: TranslationLayer,
+    pub random: Random,
     moved: Vec<UnitMove>,
     erased: Vec<u32>,
 }
 
 impl Writer {
-    fn new(drive: TranslationLayer) -> Writer {
+    pub(super) fn new(drive: TranslationLayer) -> Writer {
         Writer { drive, random: Random::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
     }
 
-    fn write(&mut self, unit: u32) -> UnitLocation {
+    pub(super) fn write(&mut self, unit: u32) -> UnitLocation {
         self.moved.clear();
         self.drive.make_room(1, &mut self.moved, &mut self.erased);
         self.drive.write(unit)
     }
 
     /// Overwrites random units `times` times as often as there are units. Returns the write amplification of that.
-    fn overwrite(&mut self, times: f64) -> f64 {
+    pub(super) fn overwrite(&mut self, times: f64) -> f64 {
         let units = self.drive.shape.units;
         let before = self.drive.counts();
         for _ in 0..(units as f64 * times) as u64 {
@@ -38,7 +39,17 @@ impl Writer {
 
 fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
-    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, victim_policy, wear_gap: 0 }
+    let (policy, settings) = with_form(victim_policy);
+    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, policy, settings, wear_gap: 0 }
+}
+
+/// The policy that has this closed form.
+fn with_form(form: VictimPolicy) -> (PolicyName, PolicySettings) {
+    match form {
+        VictimPolicy::Oldest => (PolicyName::Fifo, PolicySettings { choices: 1 }),
+        VictimPolicy::Emptiest => (PolicyName::Greedy, PolicySettings { choices: 1 }),
+        VictimPolicy::EmptiestOf(choices) => (PolicyName::DChoices, PolicySettings { choices }),
+    }
 }
 
 /// A writer on a drive in the steady state.
@@ -47,7 +58,7 @@ fn steady(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64
 }
 
 /// Asserts that every unit has a location, no two share one, and blocks know how many units they hold.
-fn assert_consistent(drive: &TranslationLayer) {
+pub(super) fn assert_consistent(drive: &TranslationLayer) {
     assert_eq!(drive.inconsistency(), None);
 }
 
@@ -77,7 +88,7 @@ fn unit_that_leaves_its_cohort_twice_panics() {
 #[should_panic(expected = "no valid unit")]
 fn overwriting_a_unit_of_a_block_without_valid_units_panics() {
     let mut drive = TranslationLayer::written_in_order(shape(VictimPolicy::Emptiest, 20, 32, 0.2), 1);
-    drive.blocks[0].valid = 0;
+    drive.blocks.all[0].valid = 0;
     drive.write(3);
 }
 
@@ -161,7 +172,7 @@ fn every_unit_keeps_a_location_during_writes_moves_and_deallocations() {
                     writer.drive.discard(unit);
                     assert_eq!(writer.drive.location(unit), UnitLocation::NONE);
                 }
-                1 => writer.drive.skip(WriteStream::User, 3),
+                1 => writer.drive.skip(WriteStream::User(0), 3),
                 _ => assert_eq!(writer.write(unit), writer.drive.location(unit)),
             }
             if step % 500 == 0 {
@@ -181,11 +192,11 @@ fn drive_written_once_has_only_valid_units() {
 #[test]
 fn room_of_an_open_block_is_its_unwritten_part() {
     let mut drive = TranslationLayer::new(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
-    assert_eq!(drive.room(WriteStream::User), 0);
+    assert_eq!(drive.room(WriteStream::User(0)), 0);
     let rooms: Vec<u32> = (0..33)
         .map(|unit| {
             drive.write(unit);
-            drive.room(WriteStream::User)
+            drive.room(WriteStream::User(0))
         })
         .collect();
     assert_eq!((rooms[0], rooms[4], rooms[30], rooms[31], rooms[32]), (31, 27, 1, 0, 31));
@@ -198,7 +209,8 @@ fn neighbours_that_move_together_make_one_move() {
         block_units: 8,
         blocks: 6,
         line_units: 1,
-        victim_policy: VictimPolicy::Oldest,
+        policy: PolicyName::Fifo,
+        settings: PolicySettings { choices: 1 },
         wear_gap: 0,
     };
     let mut drive = TranslationLayer::new(shape, 1);
@@ -237,7 +249,7 @@ fn static_blocks_get_their_share_of_wear_if_wear_gap_is_set() {
             let unit = (writer.random.unit() * hot as f64) as u32;
             writer.write(unit);
         }
-        let erases = writer.drive.blocks.iter().map(|block| block.erases);
+        let erases = writer.drive.blocks.all.iter().map(|block| block.erases);
         erases.clone().max().unwrap() - erases.min().unwrap()
     };
     let (alone, levelled) = (spread(0), spread(5));

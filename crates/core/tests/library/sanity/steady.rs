@@ -31,9 +31,9 @@ const WORKS: &[&str] = &[
 ];
 /// Settings, and the states at the start in which they are tried.
 const SETTINGS: &[(&str, &[&str])] = &[
-    ("translation.cleaning=greedy", &["random", "sequential", "none"]),
-    ("translation.cleaning=fifo", &["random"]),
-    ("translation.cleaning=d-choices", &["random"]),
+    ("translation.policy=greedy", &["random", "sequential", "none"]),
+    ("translation.policy=fifo", &["random"]),
+    ("translation.policy=d-choices", &["random"]),
     ("translation.over_provisioning=0.5", &["random"]),
     ("translation.wear_gap_erases=1", &["random"]),
     ("media.plane_reads=together", &["random", "sequential"]),
@@ -78,7 +78,7 @@ fn all_excesses(cases: &[SteadyCase]) -> Vec<String> {
 #[test]
 fn steady_random_writes_of_shipped_flash_drives_stay_under_their_bound() {
     let cases: Vec<_> =
-        drives().map(|name| (name, "translation.cleaning=greedy", "random", "rw=randwrite bs=4k")).collect();
+        drives().map(|name| (name, "translation.policy=greedy", "random", "rw=randwrite bs=4k")).collect();
     assert_eq!(all_excesses(&cases), [""; 0]);
 }
 

@@ -1,0 +1,37 @@
+//! List of the policies of flash translation layers. A policy is one file in `media/translation/policy/` and one line here.
+
+/// Calls `$with!` with each policy: the type that implements it, its name in drive files, and its file.
+macro_rules! translation_policies {
+    ($with:ident) => {
+        $with! {
+            Greedy = "greedy" in greedy,
+            Fifo = "fifo" in fifo,
+            DChoices = "d-choices" in d_choices,
+            CostBenefit = "cost-benefit" in cost_benefit,
+            HotCold = "hot-cold" in hot_cold,
+            WearAware = "wear-aware" in wear_aware,
+        }
+    };
+}
+pub(crate) use translation_policies;
+
+macro_rules! policy_names {
+    ($($policy:ident = $name:literal in $file:ident,)+) => {
+        /// Policy by which a translation layer places writes and collects garbage.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum PolicyName {
+            $(
+                #[doc = concat!("The policy `", $name, "`.")]
+                $policy,
+            )+
+        }
+
+        impl PolicyName {
+            /// All policies, in the order of the list.
+            pub const ALL: &[PolicyName] = &[$(PolicyName::$policy),+];
+        }
+
+        crate::config::section::names! { PolicyName { $($name => $policy),+ } }
+    };
+}
+translation_policies!(policy_names);

@@ -1,0 +1,29 @@
+//! The victim is the block with the fewest valid units among a few random ones, so that a controller need not keep all
+//! blocks in order.
+
+use super::{PolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::Blocks;
+use crate::media::translation::stationary::VictimPolicy;
+use crate::random::Random;
+
+/// Policy `d-choices`.
+#[derive(Clone, Debug)]
+pub struct DChoices {
+    choices: u32,
+}
+
+impl TranslationPolicy for DChoices {
+    fn new(settings: &PolicySettings) -> DChoices {
+        DChoices { choices: settings.choices }
+    }
+
+    fn closed_form(settings: &PolicySettings) -> Option<VictimPolicy> {
+        Some(VictimPolicy::EmptiestOf(settings.choices))
+    }
+
+    fn victim(&mut self, blocks: &Blocks, random: &mut Random) -> Option<u32> {
+        // A full drive has few blocks that are not full, so that few draws are lost.
+        let drawn = (0..self.choices).filter_map(|_| blocks.draw_full(random));
+        drawn.min_by_key(|block| blocks.valid(*block)).filter(|block| blocks.makes_room(*block))
+    }
+}

@@ -1,0 +1,24 @@
+//! Greedy garbage collection: the victim is the block with the fewest valid units.
+
+use super::{PolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::Blocks;
+use crate::media::translation::stationary::VictimPolicy;
+use crate::random::Random;
+
+/// Policy `greedy`.
+#[derive(Clone, Debug)]
+pub struct Greedy;
+
+impl TranslationPolicy for Greedy {
+    fn new(_settings: &PolicySettings) -> Greedy {
+        Greedy
+    }
+
+    fn closed_form(_settings: &PolicySettings) -> Option<VictimPolicy> {
+        Some(VictimPolicy::Emptiest)
+    }
+
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
+        blocks.full().min_by_key(|block| blocks.valid(*block)).filter(|block| blocks.makes_room(*block))
+    }
+}

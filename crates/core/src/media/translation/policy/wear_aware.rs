@@ -1,0 +1,45 @@
+//! Wear levelling as a policy: blocks that were erased often are collected late and hold data that is seldom written.
+//!
+//! The victim has the least `erases u / ((1 - u) age)`, where `u` is its share of valid units: the cost of cleaning, the
+//! age, and the number of times that the block was cleaned (Chiang and Chang, "Cleaning policies in mobile computers using
+//! flash memory", Journal of Systems and Software 48, 1999). Writes of the user go to the least erased free block, moved
+//! units to the most erased one.
+
+use super::{PolicySettings, TranslationPolicy};
+use crate::media::translation::blocks::{Blocks, WriteStream};
+use crate::random::Random;
+
+/// Number of erases that every block of a drive in use is taken to have had before, so that the first few do not count as
+/// many times the wear of others (assumed).
+const ERASES_BEFORE: f64 = 16.0;
+
+/// Policy `wear-aware`.
+#[derive(Clone, Debug)]
+pub struct WearAware;
+
+impl TranslationPolicy for WearAware {
+    fn new(_settings: &PolicySettings) -> WearAware {
+        WearAware
+    }
+
+    fn victim(&mut self, blocks: &Blocks, _random: &mut Random) -> Option<u32> {
+        let mut best = None;
+        for block in blocks.full().filter(|block| blocks.makes_room(*block)) {
+            let (valid, invalid) = (blocks.valid(block), blocks.units() - blocks.valid(block));
+            let erases = f64::from(blocks.erases(block)) + ERASES_BEFORE;
+            let cost = erases * f64::from(valid) / (f64::from(invalid) * blocks.age(block).max(1.0));
+            if best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, block));
+            }
+        }
+        best.map(|(_, block)| block)
+    }
+
+    fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: WriteStream) -> usize {
+        let place = match stream {
+            WriteStream::User(_) => blocks.least_erased(free),
+            WriteStream::Moved(_) => blocks.most_erased(free),
+        };
+        place.unwrap_or(0)
+    }
+}
