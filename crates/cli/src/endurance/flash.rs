@@ -125,7 +125,7 @@ fn notes(drive: &Drive) -> String {
     let (media, translation) = (&drive.media, &drive.translation);
     let text = format!(
         "Assumed: {} erases a block (media.endurance_cycles), {:.1} % spare cells (translation.over_provisioning), blocks \
-         {} apart (translation.wear_gap_erases), and the steady write amplification of policy {}. \"At most\" is the \
+         {} apart (translation.wear_gap_erases), and the steady write amplification of {} cleaning. \"At most\" is the \
          rate in the steady state.",
         grouped(media.endurance_cycles),
         100.0 * translation.over_provisioning,

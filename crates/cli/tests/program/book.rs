@@ -31,6 +31,7 @@ pages! {
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python" embed = "embed"
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request" one_served_command = "one-served-command"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
+    adding_a_policy = "adding-a-policy"
     decisions = "decisions" break_even = "break-even"
 }
 
@@ -83,7 +84,7 @@ fn problem(file: &str, block: &Block) -> Option<&'static str> {
             let name = file.strip_prefix("crates/cli/").unwrap_or(file);
             let includes = |source: &str| read(source).contains(name);
             let is_tried = includes("crates/cli/src/lib.rs") || includes("crates/embed/src/lib.rs");
-            let is_tried = is_tried || name == "docs/adding-a-protocol.md";
+            let is_tried = is_tried || ["docs/adding-a-protocol.md", "docs/adding-a-policy.md"].contains(&name);
             (!is_tried).then_some("nothing compiles this page")
         }
         "text" => {
@@ -92,6 +93,17 @@ fn problem(file: &str, block: &Block) -> Option<&'static str> {
         }
         _ => Some("not a kind of block that is tested"),
     }
+}
+
+#[test]
+fn code_of_the_page_about_policies_stands_in_the_tree() {
+    let core = |file: &str| read(&format!("crates/core/src/{file}"));
+    let sources = core("media/translation/policy/greedy.rs") + &core("config/policies.rs");
+    let text = read(&format!("{DOCS}/adding-a-policy.md"));
+    let code: Vec<String> =
+        blocks(&text).iter().filter(|block| block.kind() == "rust").map(|block| block.text()).collect();
+    assert_eq!(code.len(), 2);
+    code.iter().for_each(|code| assert!(sources.contains(code), "not in the tree:\n{code}"));
 }
 
 #[test]

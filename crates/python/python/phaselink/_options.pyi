@@ -219,7 +219,7 @@ class TranslationSection(TypedDict, total=False):
     mapping: Literal["none", "page"]
     unit_bytes: int
     over_provisioning: float
-    cleaning: Literal["greedy", "fifo", "d-choices"]
+    policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
     choices: int
     wear_gap_erases: int
     precondition: Literal["none", "sequential", "random", "auto"]

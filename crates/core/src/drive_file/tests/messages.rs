@@ -266,3 +266,12 @@ fn syntax_error_is_reported_with_its_line() {
         drive.toml:6: unknown key read_nss in [media], did you mean read_ns?"#]],
     );
 }
+
+#[test]
+fn key_of_a_former_name_and_policy_that_does_not_exist_are_told() {
+    let text = "[translation]\nmapping = 'page'\ncleaning = 'fifo'\npolicy = 'hot-col'\n";
+    let found = messages(text);
+    assert!(found.contains("drive.toml:3: unknown key cleaning in [translation], did you mean policy?"), "{found}");
+    let allowed = "did you mean hot-cold?; allowed: greedy, fifo, d-choices, cost-benefit, hot-cold, wear-aware";
+    assert!(found.contains(allowed), "{found}");
+}
