@@ -49,7 +49,8 @@ impl Parts<'_> {
     pub fn flash_access(&self, workload: &Workload, class: &Class) -> Access {
         let least = self.flash_least(workload, class);
         let bounded = Access { idle: least, waited: Span::ZERO, least, regular: false };
-        if class.direction == DataDirection::Write || self.may_be_buffered(workload) {
+        let may_miss = self.drive.translation.map_cache_kib > 0;
+        if class.direction == DataDirection::Write || self.may_be_buffered(workload) || may_miss {
             return bounded;
         }
         let pages_alike = self.flash_reads().iter().all(|read| *read == self.flash_reads()[0]);

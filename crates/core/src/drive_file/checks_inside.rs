@@ -4,13 +4,15 @@
 use crate::config::origin::Origin;
 use crate::config::{Acknowledge, DataPattern, Mapping, PolicyName, Technology, WearLevelling};
 use crate::drive::Drive;
-use crate::media::flash::{layout::FlashLayout, shape};
+use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, shape};
 use crate::media::translation::TranslationShape;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
 
 /// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
+/// Least number of pages of the mapping table in the drive's memory.
+const MAP_PAGES_MIN: u64 = 16;
 /// Number of dies of the largest drive.
 const DIES_MAX: u32 = 1 << 16;
 
@@ -20,6 +22,7 @@ const TRANSLATION_KEYS: &[&str] = &[
     "translation.over_provisioning",
     "translation.policy",
     "translation.choices",
+    "translation.map_cache_kib",
     "translation.wear_gap_erases",
     "translation.precondition",
     "buffer.capacity_kib",
@@ -39,7 +42,8 @@ const TRANSLATION_KEYS: &[&str] = &[
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
-    let of_flash = [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, spare, room];
+    let of_flash =
+        [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, map_cache, spare, room];
     // Later conditions assume that earlier ones hold.
     let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
     general.into_iter().chain([flash]).flatten().collect()
@@ -188,12 +192,29 @@ fn pages_of_a_cell(drive: &Drive) -> Option<BrokenCondition> {
 /// Mapping units and dies can be numbered.
 fn units(drive: &Drive) -> Option<BrokenCondition> {
     let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
-    let units = (drive.media.capacity_mib << 20) / u64::from(drive.translation.unit_bytes);
+    let units = shape(&drive.media, &drive.translation).all_units();
     BrokenCondition::when(
         units > UNITS_MAX || dies > DIES_MAX,
         &["media.capacity_mib", "translation.unit_bytes", "media.channels", "media.banks_per_channel"],
         format!("{units} units on {dies} dies"),
         format!("at most {UNITS_MAX} units of translation.unit_bytes, and {DIES_MAX} dies"),
+    )
+}
+
+/// The drive's memory holds some pages of the mapping table, but not all: all are its own value, 0.
+fn map_cache(drive: &Drive) -> Option<BrokenCondition> {
+    let (cached, translation) = (drive.translation.map_cache_kib, &drive.translation);
+    let units = (drive.media.capacity_mib << 20) / u64::from(translation.unit_bytes);
+    let table = (units * u64::from(MAP_ENTRY_BYTES)) >> 10;
+    let least = (MAP_PAGES_MIN * u64::from(translation.unit_bytes)) >> 10;
+    BrokenCondition::when(
+        cached > 0 && !(least..table).contains(&cached),
+        &["translation.map_cache_kib", "media.capacity_mib", "translation.unit_bytes"],
+        format!("translation.map_cache_kib is {cached}, and the mapping table has {table} KiB"),
+        match least < table {
+            true => format!("{least} to {} KiB, or 0 for all of the table", table - 1),
+            false => String::from("0 for all of the table"),
+        },
     )
 }
 

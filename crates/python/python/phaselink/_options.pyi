@@ -221,6 +221,7 @@ class TranslationSection(TypedDict, total=False):
     over_provisioning: float
     policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
     choices: int
+    map_cache_kib: int
     wear_gap_erases: int
     precondition: Literal["none", "sequential", "random", "auto"]
 

@@ -20,6 +20,7 @@
 pub mod buffer;
 pub mod die;
 pub mod layout;
+mod map;
 pub mod read_ahead;
 mod reads;
 mod uses;
@@ -31,7 +32,7 @@ use std::collections::VecDeque;
 
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
-use super::translation::{TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
+use super::translation::{MapShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
@@ -60,6 +61,8 @@ pub struct Flash {
     flushes: bool,
     /// Line that is being filled in the open block of each stream of the user.
     lines: Vec<OpenLine>,
+    /// Line of map pages that is being filled.
+    map_line: OpenLine,
     /// Lines that are being programmed. Their units are read from the buffer until that has ended.
     programming: VecDeque<ProgrammingLine>,
     /// Time at which everything that has left the buffer is in the cells.
@@ -117,6 +120,8 @@ struct ProgrammingLine {
     until: Time,
 }
 
+/// Bytes of an entry of the mapping table: one gigabyte for each terabyte in units of 4 KiB, as drives have.
+pub const MAP_ENTRY_BYTES: u32 = 4;
 /// Number of times that a write buffer's capacity is written before it can count as one that does not fill, and the part of it
 /// that may be in use then. If writes outrun programs by more than 1 / 32 of their rate, more than this part is in use,
 /// and the run goes on until the buffer is full.
@@ -145,6 +150,7 @@ impl Flash {
             waits_for_cells: media.acknowledge == Acknowledge::Late,
             flushes: !buffer.power_loss_protection,
             lines: vec![OpenLine::default(); Policy::streams(translation.policy).0.into()],
+            map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
             moves: Vec::new(),
@@ -159,6 +165,7 @@ impl Flash {
     pub fn write(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
+        self.look_up(now, at, offset, bytes, true);
         let (mut from, mut last_at, mut first) = (at, at, offset);
         for (unit, part) in units(&self.layout, offset, bytes) {
             if !self.is_in_line(unit) {
@@ -209,6 +216,10 @@ impl Flash {
             }
             *line = OpenLine::default();
         }
+        if self.map_line.units > 0 {
+            self.translation.skip(WriteStream::Map, self.layout.line_units() - self.map_line.units);
+        }
+        self.map_line = OpenLine::default();
         self.programming.clear();
         self.programmed_at = Time::ZERO;
         self.buffer.empty();
@@ -249,7 +260,7 @@ impl Flash {
         let counts = self.translation.counts();
         let TranslationShape { blocks, block_units, units, .. } = *self.translation.shape();
         let unit_bytes = u64::from(self.layout.unit_bytes);
-        let to_cells = (counts.written + counts.moved + counts.skipped) * unit_bytes;
+        let to_cells = (counts.written + counts.moved + counts.skipped + counts.map_writes) * unit_bytes;
         let percent = |part: u64, of: u64| (u128::from(part) * 100 / u128::from(of.max(1))) as u64;
         let mut counters = vec![
             ("moved_bytes", counts.moved * unit_bytes),
@@ -258,6 +269,9 @@ impl Flash {
             ("erases_of_a_block_max", self.translation.erases().0.into()),
             ("blocks", blocks.into()),
         ];
+        if self.translation.has_map_cache() {
+            counters.extend([("map_reads", counts.map_reads), ("map_writes", counts.map_writes)]);
+        }
         if self.activity.written_bytes > 0 {
             counters.insert(0, ("write_amplification_percent", percent(to_cells, self.activity.written_bytes)));
         }
@@ -327,13 +341,18 @@ impl Flash {
                 self.programmed_at = self.programmed_at.max(until);
             }
         }
-        while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
-            self.programming.pop_front();
-        }
-        self.programming.push_back(ProgrammingLine { block, line, until: self.programmed_at });
+        self.keep_until_programmed(now, block, line, self.programmed_at);
         if let Some(notes) = &mut self.notes {
             notes.program(0, u64::MAX, whole_at, self.programmed_at);
         }
+    }
+
+    /// Keeps a line in the buffer's memory for reads until it is programmed.
+    fn keep_until_programmed(&mut self, now: Time, block: u32, line: u32, until: Time) {
+        while self.programming.front().is_some_and(|oldest| oldest.until <= now) {
+            self.programming.pop_front();
+        }
+        self.programming.push_back(ProgrammingLine { block, line, until });
     }
 
     /// Programs one word line of all planes of a die with data that is there at `at`. Returns when that ends.
@@ -448,6 +467,10 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
         line_units: layout.line_units(),
         policy: translation.policy,
         settings: PolicySettings { choices: translation.choices },
+        map: (translation.map_cache_kib > 0).then(|| MapShape {
+            page_units: translation.unit_bytes / MAP_ENTRY_BYTES,
+            cached_pages: narrow::<u32, u64>((translation.map_cache_kib << 10) / u64::from(translation.unit_bytes)),
+        }),
         wear_gap: translation.wear_gap_erases,
     }
 }

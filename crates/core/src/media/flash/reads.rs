@@ -30,7 +30,9 @@ impl Flash {
     pub fn read(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
-        let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
+        let known_at = self.look_up(now, at, offset, bytes, false);
+        let mut timing = ReadTiming { admitted: at, started: at, first_at: known_at, last_at: known_at };
+        let at = known_at;
         let Some(mut stream) = self.read_ahead.continue_stream(offset, bytes.into()) else {
             self.read_units(now, at, offset, bytes, first_bytes.max(1), &mut timing);
             return timing;
@@ -55,8 +57,10 @@ impl Flash {
         while stream.fetched_until() < goal {
             let from = stream.fetched_until();
             let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
+            let bytes = narrow::<u32, u64>(end - from);
+            let at = self.look_up(now, at, from, bytes, false);
             let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
-            self.read_units(now, at, from, narrow::<u32, u64>(end - from), 1, &mut timing);
+            self.read_units(now, at, from, bytes, 1, &mut timing);
             stream.add_fetched(end, timing.last_at);
         }
     }
@@ -129,16 +133,20 @@ impl Flash {
     /// Returns the place that a unit is read from now.
     fn unit_source(&self, now: Time, unit: u32) -> UnitSource {
         let place = self.translation.location(unit);
-        if place == UnitLocation::NONE || self.lines.iter().any(|line| line.holds(place)) {
-            return UnitSource::Controller;
+        if self.is_in_cells(now, place) { UnitSource::Cells(place) } else { UnitSource::Controller }
+    }
+
+    /// Returns true if what is at a location has to be read from the cells; false if it is in the controller's memory, or
+    /// nowhere.
+    pub(super) fn is_in_cells(&self, now: Time, place: UnitLocation) -> bool {
+        let is_filling = self.lines.iter().chain([&self.map_line]).any(|line| line.holds(place));
+        if place == UnitLocation::NONE || is_filling {
+            return false;
         }
         let line = place.position / self.layout.line_units();
         let holds_unit =
             |programming: &&super::ProgrammingLine| programming.block == place.block && programming.line == line;
-        match self.programming.iter().rev().find(holds_unit) {
-            Some(programming) if programming.until > now => UnitSource::Controller,
-            _ => UnitSource::Cells(place),
-        }
+        self.programming.iter().rev().find(holds_unit).is_none_or(|programming| programming.until <= now)
     }
 }
 

@@ -220,3 +220,34 @@ fn sequential_reads_find_data_that_was_fetched_ahead() {
     }
     assert!(slow <= 4, "{slow} of 100 waited for the array");
 }
+
+#[test]
+fn read_of_a_unit_whose_map_page_is_not_cached_reads_that_page_first() {
+    // Four pages of 1024 entries, one of which is in memory.
+    let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
+    let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
+    for (ms, unit, us) in [(0, 0, 27), (1, 2048, 27 + 27), (2, 2049, 27), (3, 16, 27 + 27)] {
+        let now = at(ms * 1000);
+        let read = flash.read(now, now, unit * UNIT, 4096, 4096);
+        assert_eq!(read.last_at, now + Span::from_us(us), "{unit}");
+    }
+    let count =
+        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+    assert_eq!([count(&flash, "map_reads"), count(&flash, "map_writes")], [Some(2), Some(0)]);
+}
+
+#[test]
+fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
+    let keys = TranslationKeys { map_cache_kib: 4, ..mapped(Precondition::Sequential) };
+    let mut flash = Flash::new(&media(), &buffer(), &keys, 1);
+    // Each write loads the page that the one before has replaced.
+    let end = write_units(&mut flash, at(0), (0..40).map(|write| write % 2 * 2048 + write));
+    assert_eq!(flash.translation.counts().map_writes, 39);
+    // Two lines of sixteen units each of the user, two of map pages, and the reads of pages that are not in memory.
+    assert!(flash.activity.banks_busy >= Span::from_us(4 * 2 * 500), "{}", flash.activity.banks_busy);
+    assert_eq!(flash.translation.inconsistency(), None);
+    let read = flash.read(end, end, 3000 * UNIT, 4096, 4096);
+    assert!(read.last_at > end);
+    flash.cut_power();
+    assert_eq!(flash.translation.room(WriteStream::Map) % 16, 0, "an incomplete line is left unused");
+}

@@ -1,4 +1,5 @@
-//! Erase blocks of a flash drive as policies see them: valid units, age, wear and stream of each.
+//! Erase blocks of a flash drive as policies see them: valid units, age, wear and stream of each; and pages
+//! of the mapping table.
 
 use crate::number::{index, length};
 use crate::random::Random;
@@ -22,8 +23,19 @@ impl UnitLocation {
 pub enum WriteStream {
     /// Writes of the user: one of the streams into which the policy separates them.
     User(u8),
+    /// Pages of the mapping table, on drives whose memory does not hold all of it.
+    Map,
     /// Units that garbage collection moves: one of the streams into which the policy separates them.
     Moved(u8),
+}
+
+/// Loaded page of the mapping table that may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapPage {
+    /// Number of the page.
+    pub page: u32,
+    /// True if the page has to be written when it is replaced.
+    pub is_changed: bool,
 }
 
 /// State of one erase block.
@@ -112,7 +124,8 @@ impl Blocks {
         self.all[index(block)].sealed
     }
 
-    /// Returns the number of the stream that has filled a block: streams of the user first, then those of moved units.
+    /// Returns the number of the stream that has filled a block: streams of the user first, then that of map
+    /// pages on drives that have one, then those of moved units.
     pub fn stream(&self, block: u32) -> u8 {
         self.all[index(block)].stream
     }

@@ -46,6 +46,8 @@ pub(super) struct MovedPart {
     pub positions: u32,
     /// Number of its valid units.
     pub units: u32,
+    /// Number at which it ends.
+    pub until: u64,
 }
 
 impl Cohorts {
@@ -75,6 +77,13 @@ impl Cohorts {
         }
         let number = self.shuffle.map_or(u64::from(unit), |shuffle| shuffle.forward(u64::from(unit)));
         (self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 0).then_some(number)
+    }
+
+    /// Returns the unit with this number; `None` if it has left.
+    pub(super) fn unit(&self, number: u64) -> Option<u32> {
+        let is_left = self.left[narrow::<usize, u64>(number / 64)] >> (number % 64) & 1 == 1;
+        let unit = self.shuffle.map_or(number, |shuffle| shuffle.backward(number));
+        (!is_left).then(|| narrow::<u32, u64>(unit))
     }
 
     /// Returns the location of the unit with this number.
@@ -114,7 +123,7 @@ impl Cohorts {
         let moved = Cohort { block: to.block, position: to.position, positions: units };
         let rest = Cohort { position: cohort.position + positions, positions: cohort.positions - positions, ..cohort };
         self.replace(index, moved, (until < end).then_some((until, rest)));
-        (MovedPart { from, positions, units }, (until < end).then_some(until))
+        (MovedPart { from, positions, units, until }, (until < end).then_some(until))
     }
 
     /// Replaces a cohort by the moved part and the remaining one behind it. A part that continues the cohort before it

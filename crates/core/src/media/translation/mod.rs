@@ -17,12 +17,15 @@
 
 pub mod blocks;
 mod cohorts;
+mod map_cache;
 mod overlay;
 pub mod policy;
 mod precondition;
 mod run_in;
 pub mod stationary;
 
+#[cfg(test)]
+mod map_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]
@@ -36,6 +39,7 @@ use crate::random::Random;
 use blocks::{Blocks, EraseBlock, LogEntry};
 pub use blocks::{UnitLocation, WriteStream};
 use cohorts::Cohorts;
+use map_cache::{MapCache, MapMiss};
 use overlay::Overlay;
 use policy::{Policy, PolicySettings};
 
@@ -54,9 +58,29 @@ pub struct TranslationShape {
     pub policy: PolicyName,
     /// Keys that the policy reads.
     pub settings: PolicySettings,
+    /// Part of the mapping table that is in memory; `None` if that holds all of it.
+    pub map: Option<MapShape>,
     /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
     /// for no limit.
     pub wear_gap: u32,
+}
+
+/// Size of a mapping table, of which only a part is in the drive's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapShape {
+    /// Number of units whose places one page of the table holds.
+    pub page_units: u32,
+    /// Number of pages in memory.
+    pub cached_pages: u32,
+}
+
+/// Accesses to flash that looking up a unit needs, on a drive whose memory does not hold all of the mapping table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapAccess {
+    /// Location of the page that is read.
+    pub read: UnitLocation,
+    /// Number of the page that is written because it was replaced; [`TranslationLayer::write_map_page`] does so.
+    pub written: Option<u32>,
 }
 
 /// Units that garbage collection has moved from one block to another.
@@ -83,6 +107,10 @@ pub struct TranslationCounts {
     pub skipped: u64,
     /// Blocks that were erased.
     pub erases: u64,
+    /// Pages of the mapping table that were read, and written.
+    pub map_reads: u64,
+    /// Pages of the mapping table that were written.
+    pub map_writes: u64,
 }
 
 /// Block that is being collected, and the progress of that.
@@ -102,8 +130,10 @@ struct GarbageCollection {
 pub struct TranslationLayer {
     shape: TranslationShape,
     policy: Policy,
-    /// Number of streams of the user.
+    /// Number of streams of the user, and the place of the first stream of moved units.
     user_streams: u8,
+    first_moved: u8,
+    map: Option<MapCache>,
     blocks: Blocks,
     /// Blocks that are erased and empty.
     free: Vec<u32>,
@@ -124,7 +154,7 @@ impl TranslationLayer {
     /// # Panics
     /// If there are not enough blocks for the user's units and the open blocks.
     pub fn new(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        assert!(shape.units < u64::from(u32::MAX), "{} units need numbers of more than 32 bits", shape.units);
+        assert!(shape.all_units() < u64::from(u32::MAX), "{} units need more than 32 bits", shape.all_units());
         assert!(
             shape.blocks_min() <= shape.blocks,
             "too few blocks for the units and for garbage collection: {shape:?}"
@@ -133,6 +163,8 @@ impl TranslationLayer {
             shape,
             policy: Policy::new(shape.policy, &shape.settings),
             user_streams: Policy::streams(shape.policy).0,
+            first_moved: Policy::streams(shape.policy).0 + u8::from(shape.map.is_some()),
+            map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             blocks: Blocks::new(shape.blocks, shape.block_units),
             free: (0..shape.blocks).rev().collect(),
             open: vec![None; shape.streams()],
@@ -180,9 +212,47 @@ impl TranslationLayer {
         }
     }
 
+    /// Looks up the place of a unit in the mapping table; `changes` is true if it gets a new one. Returns the accesses to
+    /// flash that this needs.
+    #[inline]
+    pub fn look_up(&mut self, unit: u32, changes: bool) -> Option<MapAccess> {
+        let MapMiss { loaded, written } = self.map.as_mut()?.access(unit, changes, &mut self.policy)?;
+        self.counts.map_reads += 1;
+        Some(MapAccess { read: self.location(self.map_unit(loaded)), written })
+    }
+
+    /// Writes a page of the mapping table, and returns its new location. The caller has called
+    /// [`TranslationLayer::make_room`] before.
+    pub fn write_map_page(&mut self, page: u32) -> UnitLocation {
+        let unit = self.map_unit(page);
+        self.invalidate(unit);
+        self.counts.map_writes += 1;
+        self.append(unit, WriteStream::Map, self.blocks.now)
+    }
+
+    /// Returns true if the drive's memory does not hold all of the mapping table.
+    #[inline]
+    pub fn has_map_cache(&self) -> bool {
+        self.map.is_some()
+    }
+
+    /// Returns the number of the unit that holds a page of the mapping table: these follow the user's units.
+    fn map_unit(&self, page: u32) -> u32 {
+        narrow::<u32, u64>(self.shape.units) + page
+    }
+
+    /// Notes that a unit has a new place, without an access to the mapping table.
+    #[inline]
+    fn note_place(&mut self, unit: u32) {
+        if let Some(map) = self.map.as_mut().filter(|_| u64::from(unit) < self.shape.units) {
+            map.note(unit);
+        }
+    }
+
     /// Deallocates a unit.
     pub fn discard(&mut self, unit: u32) {
         self.invalidate(unit);
+        self.note_place(unit);
         if self.overlay.get(unit) != UnitLocation::NONE {
             self.overlay.set(unit, UnitLocation::NONE);
         }
@@ -260,7 +330,7 @@ impl TranslationLayer {
     pub fn inconsistency(&self) -> Option<String> {
         let mut held = vec![0; index(self.shape.blocks)];
         let mut places = BTreeSet::new();
-        for unit in 0..narrow::<u32, u64>(self.shape.units) {
+        for unit in 0..narrow::<u32, u64>(self.shape.all_units()) {
             let place = self.location(unit);
             if place == UnitLocation::NONE {
                 continue;
@@ -332,7 +402,8 @@ impl TranslationLayer {
     fn place_of(&self, stream: WriteStream) -> usize {
         match stream {
             WriteStream::User(stream) => stream.into(),
-            WriteStream::Moved(stream) => (self.user_streams + stream).into(),
+            WriteStream::Map => self.user_streams.into(),
+            WriteStream::Moved(stream) => (self.first_moved + stream).into(),
         }
     }
 
@@ -354,8 +425,8 @@ impl TranslationLayer {
 
     /// Returns the number of units of room that garbage collection keeps in reserve.
     fn reserve(&self) -> u64 {
-        // Lines that other streams of the user have begun were made room for, and take it later.
-        let begun = u64::from(self.user_streams - 1) * u64::from(self.shape.line_units);
+        // Lines that other streams have begun were made room for, and take it later.
+        let begun = u64::from(self.first_moved - 1) * u64::from(self.shape.line_units);
         self.open.len() as u64 * u64::from(self.shape.block_units) + begun
     }
 
@@ -420,6 +491,13 @@ impl TranslationLayer {
         let to = UnitLocation { block, position: self.blocks.all[index(block)].written };
         let most = units.min(self.shape.block_units - to.position);
         let (part, rest) = self.cohorts.move_part(start, most, to);
+        if self.map.is_some() {
+            for number in start..part.until {
+                if let Some(unit) = self.cohorts.unit(number) {
+                    self.note_place(unit);
+                }
+            }
+        }
         collection.cohorts.extend(rest);
         let written_at = self.blocks.written_at(collection.victim) as u64;
         let victim = &mut self.blocks.all[index(collection.victim)];
@@ -453,6 +531,7 @@ impl TranslationLayer {
             self.blocks.all[index(collection.victim)].valid -= 1;
             self.counts.moved += 1;
             let to = self.append(unit, collection.stream, written_at);
+            self.note_place(unit);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
                 Some(last) => {
                     last.positions = position + 1 - last.from.position;
@@ -492,14 +571,21 @@ impl TranslationShape {
     /// Returns the least number of blocks of a drive: those of the user's units, an open one and one to move to for each
     /// stream.
     pub fn blocks_min(&self) -> u32 {
-        let user = self.units.div_ceil(self.block_units.into());
+        let user = self.all_units().div_ceil(self.block_units.into());
         narrow::<u32, u64>((user + 2 * self.streams() as u64).min(u32::MAX.into()))
     }
 
-    /// Returns the number of streams, each with an open block: those of the user and those of moved units.
+    /// Returns the number of streams, each with an open block: those of the user, of map pages, and
+    /// of moved units.
     pub fn streams(&self) -> usize {
         let (user, moved) = Policy::streams(self.policy);
-        usize::from(user) + usize::from(moved)
+        usize::from(user) + usize::from(self.map.is_some()) + usize::from(moved)
+    }
+
+    /// Returns the number of units that the layer maps: those of the user and the pages of a mapping table that is not
+    /// in memory as a whole.
+    pub fn all_units(&self) -> u64 {
+        self.units + self.map.map_or(0, |map| self.units.div_ceil(map.page_units.into()))
     }
 }
 

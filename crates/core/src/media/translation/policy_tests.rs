@@ -7,7 +7,7 @@ const SETTINGS: PolicySettings = PolicySettings { choices: 10 };
 fn shape(policy: PolicyName, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
     let blocks = blocks + OPEN_BLOCKS;
-    TranslationShape { units, block_units, blocks, line_units: 1, policy, settings: SETTINGS, wear_gap: 0 }
+    TranslationShape { units, block_units, blocks, line_units: 1, policy, settings: SETTINGS, map: None, wear_gap: 0 }
 }
 
 /// A writer on a drive that was written in order.
@@ -23,7 +23,7 @@ fn without_a_form() -> impl Iterator<Item = PolicyName> {
 fn assert_run_in_has_its_closed_form(policy: PolicyName, spare: f64) {
     let form = Policy::closed_form(policy, &SETTINGS).expect("a policy with a closed form");
     let drawn = stationary::write_amplification(form, 256, spare);
-    let run_in = RunInState::of(policy, SETTINGS, 256, spare).amplification;
+    let run_in = RunInState::of(&shape(policy, 1, 256, spare), spare).amplification;
     println!("{:9} {spare:4}: run in {run_in:.3}, drawn {drawn:.3}", policy.name());
     assert!((run_in / drawn - 1.0).abs() < 0.01, "{policy:?} at {spare}: {run_in}, not {drawn}");
 }
@@ -138,7 +138,10 @@ fn every_policy_keeps_the_mapping_whole_and_its_streams_apart() {
             assert_consistent(&writer.drive);
             let used = writer.drive.blocks.full().map(|block| writer.drive.blocks.stream(block));
             let used: BTreeSet<u8> = used.collect();
-            assert!(used.len() >= 2 && used.iter().all(|it| usize::from(*it) < shape.streams()), "{policy:?}: {used:?}");
+            assert!(
+                used.len() >= 2 && used.iter().all(|it| usize::from(*it) < shape.streams()),
+                "{policy:?}: {used:?}"
+            );
         }
     }
 }

@@ -2,9 +2,10 @@
 //! at random until the steady state.
 
 use super::cohorts::Cohorts;
+use super::map_cache::MapCache;
 use super::policy::Policy;
 use super::run_in::{RunInBlock, RunInState};
-use super::stationary::{valid_units, write_amplification};
+use super::stationary::{VictimPolicy, valid_units, write_amplification};
 use super::{TranslationLayer, TranslationShape};
 use crate::media::randomiser::Randomiser;
 use crate::number::{index, narrow, short_length};
@@ -15,8 +16,9 @@ impl TranslationShape {
     /// `region_units`. Units outside of the region fill whole blocks by then, so that all spare blocks serve the region.
     /// This is the least: policies that do not choose the emptiest block collect some of these blocks, too.
     pub fn steady_amplification(&self, region_units: u64, request_units: u32) -> f64 {
-        let (block, region) = (f64::from(self.block_units), region_units.min(self.units) as f64);
-        let outside = (self.units as f64 - region) / block;
+        let (block, user) = (f64::from(self.block_units), region_units.min(self.units));
+        let outside = (self.units - user) as f64 / block;
+        let region = TranslationShape { units: user, ..*self }.all_units() as f64;
         let sealed = f64::from(self.blocks - self.blocks_not_full()) - outside;
         // Units in the open blocks.
         let open = f64::from(self.blocks_erased()) * block;
@@ -24,16 +26,22 @@ impl TranslationShape {
         if region <= open {
             return 1.0;
         }
-        self.amplification(requests, sealed * block / (region - open) - 1.0)
+        self.amplification(user, requests, sealed * block / (region - open) - 1.0)
     }
 
-    /// Returns the write amplification with blocks of `block_units` and `spare` as the over-provisioning of full blocks:
-    /// the closed form, or what a small drive was found to have that was run in.
-    fn amplification(&self, block_units: u32, spare: f64) -> f64 {
-        match Policy::closed_form(self.policy, &self.settings) {
+    /// Returns the write amplification of writes to `units` units with blocks of `block_units` and `spare` as the
+    /// over-provisioning of full blocks: the closed form, or what a small drive was found to have that was run in.
+    fn amplification(&self, units: u64, block_units: u32, spare: f64) -> f64 {
+        match self.closed_form() {
             Some(form) => write_amplification(form, block_units, spare),
-            None => RunInState::of(self.policy, self.settings, block_units, spare).amplification,
+            None => RunInState::of(&TranslationShape { units, block_units, ..*self }, spare).amplification,
         }
+    }
+
+    /// Returns the equation of the steady state, if there is one.
+    fn closed_form(&self) -> Option<VictimPolicy> {
+        // No equation knows of writes to the mapping table.
+        Policy::closed_form(self.policy, &self.settings).filter(|_| self.map.is_none())
     }
 
     /// Returns the units in the open block of each stream in the steady state. Together with the erased blocks they leave
@@ -61,8 +69,8 @@ impl TranslationShape {
 impl TranslationLayer {
     /// Creates a drive on which every unit has been written once, in the order of addresses.
     pub fn written_in_order(shape: TranslationShape, seed: u64) -> TranslationLayer {
-        let full = narrow::<u32, u64>(shape.units / u64::from(shape.block_units));
-        let rest = narrow::<u32, u64>(shape.units % u64::from(shape.block_units));
+        let full = narrow::<u32, u64>(shape.all_units() / u64::from(shape.block_units));
+        let rest = narrow::<u32, u64>(shape.all_units() % u64::from(shape.block_units));
         let valid = (0..full).map(|_| shape.block_units).chain((rest > 0).then_some(rest)).collect();
         TranslationLayer::filled(shape, seed, valid, None)
     }
@@ -73,26 +81,22 @@ impl TranslationLayer {
     pub fn overwritten_at_random(shape: TranslationShape, seed: u64) -> TranslationLayer {
         let mut random = Random::stream(seed, "steady state of flash");
         let open = shape.open_units();
-        let sealed_units = shape.units.saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
+        let sealed_units = shape.all_units().saturating_sub(open.iter().map(|units| u64::from(*units)).sum());
         let sealed = shape.blocks - shape.blocks_not_full();
-        let run_in = match Policy::closed_form(shape.policy, &shape.settings) {
-            Some(_) => None,
-            None => {
-                let spare = f64::from(sealed) * f64::from(shape.block_units) / sealed_units as f64 - 1.0;
-                Some(RunInState::of(shape.policy, shape.settings, shape.block_units, spare))
-            }
-        };
-        let mut valid = match (Policy::closed_form(shape.policy, &shape.settings), &run_in) {
+        let spare = f64::from(sealed) * f64::from(shape.block_units) / sealed_units as f64 - 1.0;
+        let run_in = shape.closed_form().is_none().then(|| RunInState::of(&shape, spare));
+        let mut valid = match (shape.closed_form(), &run_in) {
             (Some(form), _) => valid_units(form, sealed, shape.block_units, sealed_units, &mut random),
             (None, Some(run_in)) => run_in.valid_units(sealed, shape.block_units, sealed_units),
             (None, None) => Vec::new(),
         };
         valid.extend(&open);
-        let shuffle = Randomiser::new(shape.units, mix(random.bits()));
+        let shuffle = Randomiser::new(shape.all_units(), mix(random.bits()));
         let mut drive = TranslationLayer::filled(shape, seed, valid, Some(shuffle));
         for (place, written) in (0..).zip(open) {
             drive.reopen(place, sealed + place, written);
         }
+        drive.map = shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, true));
         if let Some(run_in) = run_in {
             drive.adopt_history(&run_in, sealed);
         }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::policy::{Policy, PolicySettings};
-use super::{TranslationLayer, TranslationShape};
+use super::policy::Policy;
+use super::{TranslationLayer, TranslationShape, map_cache};
 use crate::config::PolicyName;
 use crate::number::{index, short_length};
 use crate::random::Random;
@@ -26,8 +26,11 @@ const MOVES: u64 = 8;
 /// Seed of the writes. Drives of all seeds begin in the state that this one leads to.
 const SEED: u64 = 1;
 
-/// Steady states that were found, by policy, choices, units of a block and spare space.
-static FOUND: Mutex<BTreeMap<(PolicyName, u32, u32, u64), Arc<RunInState>>> = Mutex::new(BTreeMap::new());
+/// Policy, choices, units of a block and spare space of a small drive, units of a map page, and the cached share of these.
+type RunInKey = (PolicyName, u32, u32, u64, u32, u64);
+
+/// Steady states that were found.
+static FOUND: Mutex<BTreeMap<RunInKey, Arc<RunInState>>> = Mutex::new(BTreeMap::new());
 
 /// Steady state of a small drive that was run in.
 #[derive(Clone, Debug)]
@@ -54,27 +57,36 @@ pub(super) struct RunInBlock {
 }
 
 impl RunInState {
-    /// Returns the steady state of a policy on drives with blocks of `block_units` and with `spare` as the
+    /// Returns the steady state of drives with the policy, mapping table and block size of `like`, and with `spare` as the
     /// over-provisioning of full blocks. The state is computed once in the life of the process.
-    pub(super) fn of(policy: PolicyName, settings: PolicySettings, block_units: u32, spare: f64) -> Arc<RunInState> {
-        let block_units = block_units.min(BLOCK_UNITS_MAX);
-        let key = (policy, settings.choices, block_units, spare.to_bits());
+    pub(super) fn of(like: &TranslationShape, spare: f64) -> Arc<RunInState> {
+        let block_units = like.block_units.min(BLOCK_UNITS_MAX);
+        let (page_units, cached) = like.map.map_or((1, 1.0), |map| {
+            (map.page_units, f64::from(map.cached_pages) / f64::from(map_cache::pages(like.units, map.page_units)))
+        });
+        let key = (like.policy, like.settings.choices, block_units, spare.to_bits(), page_units, cached.to_bits());
         let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-        found.entry(key).or_insert_with(|| Arc::new(RunInState::run(policy, settings, block_units, spare))).clone()
+        let run = || RunInState::run(&TranslationShape { block_units, ..*like }, spare, cached);
+        found.entry(key).or_insert_with(|| Arc::new(run())).clone()
     }
 
-    fn run(policy: PolicyName, settings: PolicySettings, block_units: u32, spare: f64) -> RunInState {
-        let mut shape =
-            TranslationShape { units: 0, block_units, blocks: BLOCKS, line_units: 1, policy, settings, wear_gap: 0 };
+    fn run(like: &TranslationShape, spare: f64, cached: f64) -> RunInState {
+        let mut shape = TranslationShape { blocks: BLOCKS, line_units: 1, wear_gap: 0, ..*like };
         shape.blocks += shape.blocks_not_full();
-        let sealed_units = f64::from(BLOCKS) * f64::from(block_units) / (1.0 + spare.max(0.0));
-        shape.units = sealed_units as u64 + u64::from(shape.blocks_erased()) * u64::from(block_units);
+        let sealed_units = f64::from(BLOCKS) * f64::from(shape.block_units) / (1.0 + spare.max(0.0));
+        let all = sealed_units + f64::from(shape.blocks_erased()) * f64::from(shape.block_units);
+        let map_share = shape.map.map_or(0.0, |map| 1.0 / f64::from(map.page_units));
+        shape.units = (all / (1.0 + map_share)) as u64;
+        if let Some(map) = &mut shape.map {
+            map.cached_pages = (cached * f64::from(map_cache::pages(shape.units, map.page_units))).round() as u32;
+        }
         let mut run = RunIn::new(shape);
         run.overwrite(OVERWRITES);
         let before = run.drive.counts();
         run.overwrite(MEASURED_OVERWRITES);
         let after = run.drive.counts();
-        let (written, moved) = (after.written - before.written, after.moved - before.moved);
+        let written = after.written - before.written;
+        let moved = after.moved - before.moved + after.map_writes - before.map_writes;
         RunInState { amplification: 1.0 + moved as f64 / written as f64, ..RunInState::seen(&run.drive) }
     }
 
@@ -136,6 +148,10 @@ impl RunIn {
     fn write(&mut self, unit: u32, moved: &mut Vec<super::UnitMove>, erased: &mut Vec<u32>) {
         moved.clear();
         erased.clear();
+        if let Some(page) = self.drive.look_up(unit, true).and_then(|access| access.written) {
+            self.drive.make_room(1, moved, erased);
+            self.drive.write_map_page(page);
+        }
         self.drive.make_room(1, moved, erased);
         self.drive.write(unit);
     }

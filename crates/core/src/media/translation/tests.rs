@@ -18,9 +18,18 @@ impl Writer {
     }
 
     pub(super) fn write(&mut self, unit: u32) -> UnitLocation {
+        self.look_up(unit, true);
         self.moved.clear();
         self.drive.make_room(1, &mut self.moved, &mut self.erased);
         self.drive.write(unit)
+    }
+
+    /// Looks a unit up, and writes the page of the mapping table that this replaces.
+    pub(super) fn look_up(&mut self, unit: u32, changes: bool) {
+        if let Some(page) = self.drive.look_up(unit, changes).and_then(|access| access.written) {
+            self.drive.make_room(1, &mut self.moved, &mut self.erased);
+            self.drive.write_map_page(page);
+        }
     }
 
     /// Overwrites random units `times` times as often as there are units. Returns the write amplification of that.
@@ -32,7 +41,8 @@ impl Writer {
             self.write(unit);
         }
         let after = self.drive.counts();
-        let (written, moved) = (after.written - before.written, after.moved - before.moved);
+        let written = after.written - before.written;
+        let moved = after.moved - before.moved + after.map_writes - before.map_writes;
         1.0 + moved as f64 / written as f64
     }
 }
@@ -40,7 +50,16 @@ impl Writer {
 fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
     let (policy, settings) = with_form(victim_policy);
-    TranslationShape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, policy, settings, wear_gap: 0 }
+    TranslationShape {
+        units,
+        block_units,
+        blocks: blocks + OPEN_BLOCKS,
+        line_units: 1,
+        policy,
+        settings,
+        map: None,
+        wear_gap: 0,
+    }
 }
 
 /// The policy that has this closed form.
@@ -211,6 +230,7 @@ fn neighbours_that_move_together_make_one_move() {
         line_units: 1,
         policy: PolicyName::Fifo,
         settings: PolicySettings { choices: 1 },
+        map: None,
         wear_gap: 0,
     };
     let mut drive = TranslationLayer::new(shape, 1);

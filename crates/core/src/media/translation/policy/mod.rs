@@ -7,7 +7,7 @@
 //! A policy sees the blocks ([`Blocks`]) and no time: its clock is the number of units that the user has written. The layer
 //! calls [`TranslationPolicy::user_stream`] for each unit that the user writes, and the other methods once a block.
 
-use super::blocks::{Blocks, UnitLocation, WriteStream};
+use super::blocks::{Blocks, MapPage, UnitLocation, WriteStream};
 use super::stationary::VictimPolicy;
 use crate::config::PolicyName;
 use crate::config::policies::translation_policies;
@@ -47,6 +47,12 @@ pub trait TranslationPolicy: Sized {
     /// Returns the stream of the valid units of a victim, below [`TranslationPolicy::MOVED_STREAMS`]. A policy can learn from
     /// the victim here.
     fn moved_stream(&mut self, _blocks: &Blocks, _victim: u32) -> u8 {
+        0
+    }
+
+    /// Returns the place in `pages` of the page of the mapping table that is replaced, on drives whose memory does not hold all of
+    /// them. `pages` are those that have not been used for the longest time, up to eight, the least recently used one first.
+    fn replaced_map_page(&mut self, _pages: &[MapPage]) -> usize {
         0
     }
 
@@ -112,6 +118,12 @@ macro_rules! policy_dispatch {
             pub(super) fn moved_stream(&mut self, blocks: &Blocks, victim: u32) -> u8 {
                 match self {
                     $(Policy::$policy(policy) => policy.moved_stream(blocks, victim),)+
+                }
+            }
+
+            pub(super) fn replaced_map_page(&mut self, pages: &[MapPage]) -> usize {
+                match self {
+                    $(Policy::$policy(policy) => policy.replaced_map_page(pages),)+
                 }
             }
 

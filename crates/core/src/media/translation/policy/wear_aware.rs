@@ -3,10 +3,10 @@
 //! The victim has the least `erases u / ((1 - u) age)`, where `u` is its share of valid units: the cost of cleaning, the
 //! age, and the number of times that the block was cleaned (Chiang and Chang, "Cleaning policies in mobile computers using
 //! flash memory", Journal of Systems and Software 48, 1999). Writes of the user go to the least erased free block, moved
-//! units to the most erased one.
+//! units to the most erased one. A cached page of the mapping table that has not changed is replaced before one that has.
 
 use super::{PolicySettings, TranslationPolicy};
-use crate::media::translation::blocks::{Blocks, WriteStream};
+use crate::media::translation::blocks::{Blocks, MapPage, WriteStream};
 use crate::random::Random;
 
 /// Number of erases that every block of a drive in use is taken to have had before, so that the first few do not count as
@@ -35,9 +35,15 @@ impl TranslationPolicy for WearAware {
         best.map(|(_, block)| block)
     }
 
+    /// Replaces a page that has not changed, if there is one, which needs no write (Park et al., "CFLRU: a replacement
+    /// algorithm for flash memory", CASES 2006).
+    fn replaced_map_page(&mut self, pages: &[MapPage]) -> usize {
+        pages.iter().position(|page| !page.is_changed).unwrap_or(0)
+    }
+
     fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: WriteStream) -> usize {
         let place = match stream {
-            WriteStream::User(_) => blocks.least_erased(free),
+            WriteStream::User(_) | WriteStream::Map => blocks.least_erased(free),
             WriteStream::Moved(_) => blocks.most_erased(free),
         };
         place.unwrap_or(0)

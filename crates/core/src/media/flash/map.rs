@@ -1,0 +1,71 @@
+//! Accesses to the mapping table, on drives whose memory does not hold all of it: reads of map pages that are not cached,
+//! and programs of those that were replaced.
+
+use super::{Flash, OpenLine, units};
+use crate::media::translation::UnitLocation;
+use crate::number::index;
+use crate::time::Time;
+
+impl Flash {
+    /// Looks up the places of a host's units. Returns when they are known; a write waits for none, since its units are
+    /// placed later.
+    #[inline]
+    pub(super) fn look_up(&mut self, now: Time, at: Time, offset: u64, bytes: u32, writes: bool) -> Time {
+        if !self.translation.has_map_cache() {
+            return at;
+        }
+        let mut known_at = at;
+        for (unit, _) in units(&self.layout, offset, bytes) {
+            let Some(access) = self.translation.look_up(unit, writes) else { continue };
+            if self.is_in_cells(now, access.read) {
+                match writes {
+                    true => _ = self.read_in_background(now, at, access.read, 1),
+                    false => known_at = known_at.max(self.read_map_page(now, at, access.read)),
+                }
+            }
+            if let Some(page) = access.written {
+                self.write_map_page(now, page);
+            }
+        }
+        known_at
+    }
+
+    /// Reads a map page for a host's read, which goes before background work. Returns when the page is decoded.
+    fn read_map_page(&mut self, now: Time, at: Time, place: UnitLocation) -> Time {
+        let row = self.layout.row(place);
+        let planes = match self.costs.independent_planes {
+            true => self.layout.planes(place.position, place.position),
+            false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
+        };
+        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let read_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend) + length;
+        let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
+        let crossed = self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer;
+        self.dies[index(row.die)].hold_until(planes, crossed);
+        self.activity.buses_busy += transfer;
+        self.activity.banks_busy += crossed.since(read_at) + length;
+        crossed + self.costs.ecc_decode
+    }
+
+    /// Adds a replaced map page to the line of map pages, which has space of its own beside the write buffer, and programs
+    /// the line when it is full.
+    fn write_map_page(&mut self, now: Time, page: u32) {
+        if self.map_line.units == 0 {
+            self.collect_garbage(now);
+        }
+        let place = self.translation.write_map_page(page);
+        if self.map_line.units == 0 {
+            (self.map_line.block, self.map_line.first) = (place.block, place.position);
+        }
+        self.map_line.units += 1;
+        if self.map_line.units == self.layout.line_units() {
+            let OpenLine { block, first, .. } = std::mem::take(&mut self.map_line);
+            let line = first / self.layout.line_units();
+            let mut until = now;
+            for channel in 0..self.layout.channels {
+                until = until.max(self.program(now, now, self.layout.die(block, line, channel)));
+            }
+            self.keep_until_programmed(now, block, line, until);
+        }
+    }
+}

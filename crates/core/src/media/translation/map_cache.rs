@@ -1,0 +1,152 @@
+//! Part of the mapping table that is in the drive's memory, if that does not hold the whole table.
+//!
+//! The table is divided into *map pages*, which lie in flash like data (Gupta, Kim and Urgaonkar, "DFTL: a flash
+//! translation layer employing demand-based selective caching of page-level address mappings", ASPLOS 2009). An access to
+//! a unit whose page is not cached reads the page; the page that it replaces is written if it has changed. Garbage
+//! collection changes places of units, too: their new places are noted in memory until their page is loaded next, so
+//! that collection itself writes no map pages (as Ma, Feng and Li, "LazyFTL", SIGMOD 2011). The memory of these notes is
+//! not counted.
+//!
+//! ```text
+//!     list:   least recently used <-> ... <-> most recently used      slots of loaded pages
+//!     page 7 is not loaded: read it; a policy picks one of the first few slots; if that page has changed, write it
+//! ```
+
+use super::blocks::MapPage;
+use super::policy::Policy;
+use crate::number::{index, narrow};
+
+/// Number of the least recently used pages among which a policy chooses the one to replace.
+const CANDIDATES: usize = 8;
+/// Slot number that stands for none.
+const NONE: u32 = u32::MAX;
+
+/// Replacement that an access to the mapping table has caused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MapMiss {
+    /// Number of the page that is loaded.
+    pub loaded: u32,
+    /// Number of the replaced page, if that has to be written.
+    pub written: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MapSlot {
+    page: MapPage,
+    /// Slot that was used before this one, and the one that was used after it.
+    before: u32,
+    after: u32,
+}
+
+/// Cache of map pages.
+#[derive(Clone, Debug)]
+pub(super) struct MapCache {
+    /// Number of units whose places one page holds.
+    page_units: u32,
+    /// Slot of each page; [`NONE`] if it is not loaded.
+    slot_of: Vec<u32>,
+    /// True for each page that misses new places of moved units.
+    is_outdated: Vec<bool>,
+    slots: Vec<MapSlot>,
+    oldest: u32,
+    newest: u32,
+}
+
+impl MapCache {
+    /// Creates a cache of `slots` pages out of those of `units` units. The cache is full from the beginning, of pages at
+    /// equal distances; they have changed if `is_changed` is true.
+    pub(super) fn new(units: u64, page_units: u32, slots: u32, is_changed: bool) -> MapCache {
+        let pages = pages(units, page_units);
+        let slots = slots.clamp(1, pages);
+        let mut cache = MapCache {
+            page_units,
+            slot_of: vec![NONE; index(pages)],
+            is_outdated: vec![is_changed; index(pages)],
+            slots: Vec::with_capacity(index(slots)),
+            oldest: NONE,
+            newest: NONE,
+        };
+        for slot in 0..slots {
+            let page = narrow::<u32, u64>(u64::from(slot) * u64::from(pages) / u64::from(slots));
+            cache.slots.push(MapSlot { page: MapPage { page, is_changed }, before: NONE, after: NONE });
+            cache.slot_of[index(page)] = slot;
+            cache.append(slot);
+        }
+        cache
+    }
+
+    /// Looks up the place of a unit, and changes it if `changes` is true. Returns the page that was loaded and the one that
+    /// it has replaced, if it was not there.
+    #[inline]
+    pub(super) fn access(&mut self, unit: u32, changes: bool, policy: &mut Policy) -> Option<MapMiss> {
+        let page = unit / self.page_units;
+        let slot = self.slot_of[index(page)];
+        if slot == NONE {
+            return Some(self.load(page, changes, policy));
+        }
+        self.slots[index(slot)].page.is_changed |= changes;
+        if slot != self.newest {
+            self.remove(slot);
+            self.append(slot);
+        }
+        None
+    }
+
+    /// Notes the new place of a unit without an access to flash.
+    #[inline]
+    pub(super) fn note(&mut self, unit: u32) {
+        let page = index(unit / self.page_units);
+        match self.slot_of[page] {
+            NONE => self.is_outdated[page] = true,
+            slot => self.slots[index(slot)].page.is_changed = true,
+        }
+    }
+
+    fn load(&mut self, page: u32, changes: bool, policy: &mut Policy) -> MapMiss {
+        let mut candidates = [MapPage { page, is_changed: false }; CANDIDATES];
+        let (mut slots, mut count, mut next) = ([NONE; CANDIDATES], 0, self.oldest);
+        while next != NONE && count < CANDIDATES {
+            (slots[count], candidates[count]) = (next, self.slots[index(next)].page);
+            next = self.slots[index(next)].after;
+            count += 1;
+        }
+        let slot = slots[policy.replaced_map_page(&candidates[..count])];
+        let replaced = self.slots[index(slot)].page;
+        self.slot_of[index(replaced.page)] = NONE;
+        self.slot_of[index(page)] = slot;
+        let is_outdated = std::mem::take(&mut self.is_outdated[index(page)]);
+        self.slots[index(slot)].page = MapPage { page, is_changed: changes || is_outdated };
+        if slot != self.newest {
+            self.remove(slot);
+            self.append(slot);
+        }
+        MapMiss { loaded: page, written: replaced.is_changed.then_some(replaced.page) }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let MapSlot { before, after, .. } = self.slots[index(slot)];
+        match before {
+            NONE => self.oldest = after,
+            _ => self.slots[index(before)].after = after,
+        }
+        match after {
+            NONE => self.newest = before,
+            _ => self.slots[index(after)].before = before,
+        }
+    }
+
+    fn append(&mut self, slot: u32) {
+        let newest = std::mem::replace(&mut self.newest, slot);
+        let this = &mut self.slots[index(slot)];
+        (this.before, this.after) = (newest, NONE);
+        match newest {
+            NONE => self.oldest = slot,
+            _ => self.slots[index(newest)].after = slot,
+        }
+    }
+}
+
+/// Returns the number of map pages of so many units.
+pub(super) fn pages(units: u64, page_units: u32) -> u32 {
+    narrow::<u32, u64>(units.div_ceil(page_units.into()))
+}
