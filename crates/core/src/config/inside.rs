@@ -53,6 +53,10 @@ section! {
         choices => choices: u32 = 10, 1..=1024;
         /// Part of the mapping table that the drive's memory holds; the rest is read from flash as it is needed, and changed parts are written back; 0: all of the table
         map_cache_kib => map_cache_kib: u64 = 0, 0..=1 << 32;
+        /// Time without a request after which garbage collection begins in idle time; 0: never
+        idle_us => idle: Span = ZERO, ZERO..=LONGEST;
+        /// Number of erased blocks, more than those that garbage collection keeps in reserve, at which collection in idle time ends
+        idle_blocks => idle_blocks: u32 = 4, 1..=1 << 20;
         /// Wear levelling: largest number of erases by which a block may lag behind the most worn one before it is collected however many units are valid; 0: no limit
         wear_gap_erases => wear_gap_erases: u32 = 0, 0..=1 << 30;
         /// State of the drive at the start of a run: `none` (empty), `sequential` (each unit written once, in order), `random` (steady state of random overwrites) or `auto` (`random` for jobs that write at random and are measured in the steady state, otherwise `sequential`)

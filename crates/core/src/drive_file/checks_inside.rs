@@ -11,6 +11,8 @@ use crate::problem::BrokenCondition;
 
 /// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
+/// Keys of garbage collection in idle time.
+const IDLE_KEYS: &[&str] = &["translation.idle_us", "translation.idle_blocks", "translation.over_provisioning"];
 /// Least number of pages of the mapping table in the drive's memory.
 const MAP_PAGES_MIN: u64 = 16;
 /// Number of dies of the largest drive.
@@ -23,6 +25,8 @@ const TRANSLATION_KEYS: &[&str] = &[
     "translation.policy",
     "translation.choices",
     "translation.map_cache_kib",
+    "translation.idle_us",
+    "translation.idle_blocks",
     "translation.wear_gap_erases",
     "translation.precondition",
     "buffer.capacity_kib",
@@ -43,7 +47,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
     let of_flash =
-        [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, map_cache, spare, room];
+        [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, map_cache, spare, idle, room];
     // Later conditions assume that earlier ones hold.
     let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
     general.into_iter().chain([flash]).flatten().collect()
@@ -243,6 +247,30 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
             _ => format!("a larger media.capacity_mib, as the drive has hardly one block of all dies{fewer}"),
         },
     )
+}
+
+/// Collection in idle time has a beginning, and ends before it wants more blocks than are spare.
+fn idle(drive: &Drive) -> Option<BrokenCondition> {
+    let (idle_blocks, is_idle) = (drive.translation.idle_blocks, !drive.translation.idle.is_zero());
+    let shape = shape(&drive.media, &drive.translation);
+    let spare = shape.blocks - shape.blocks_min();
+    BrokenCondition::when(
+        !is_idle && is_written(drive, "translation.idle_blocks"),
+        IDLE_KEYS,
+        format!("translation.idle_blocks is {idle_blocks}, but nothing is collected in idle time"),
+        String::from("translation.idle_blocks with translation.idle_us above 0"),
+    )
+    .or_else(|| {
+        BrokenCondition::when(
+            is_idle && idle_blocks > spare,
+            IDLE_KEYS,
+            format!("translation.idle_blocks is {idle_blocks}, and {spare} blocks are spare beside the reserve"),
+            match spare {
+                0 => String::from("more translation.over_provisioning, or translation.idle_us = 0"),
+                _ => format!("at most {spare}"),
+            },
+        )
+    })
 }
 
 /// Keys and values that leave garbage collection enough blocks at the given over-provisioning: half as many banks and

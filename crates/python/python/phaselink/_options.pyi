@@ -222,6 +222,8 @@ class TranslationSection(TypedDict, total=False):
     policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
     choices: int
     map_cache_kib: int
+    idle_us: float
+    idle_blocks: int
     wear_gap_erases: int
     precondition: Literal["none", "sequential", "random", "auto"]
 

@@ -109,6 +109,11 @@ impl Die {
         self.last_begins_at.max(now)
     }
 
+    /// Returns when all operations and reads have ended, if no more come.
+    pub fn is_free_at(&self) -> Time {
+        self.over_at.max(self.reads_until())
+    }
+
     /// Returns the work that the die has done by `now`.
     pub fn work_done(&self, now: Time) -> DieWork {
         let mut then = self.clone();

@@ -19,6 +19,7 @@
 
 pub mod buffer;
 pub mod die;
+mod idle;
 pub mod layout;
 mod map;
 pub mod read_ahead;
@@ -40,6 +41,7 @@ use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 use buffer::FlashBuffer;
 use die::Die;
+use idle::IdleCollection;
 use layout::FlashLayout;
 use read_ahead::ReadAhead;
 
@@ -69,6 +71,7 @@ pub struct Flash {
     programmed_at: Time,
     moves: Vec<UnitMove>,
     erased: Vec<u32>,
+    idle: Option<IdleCollection>,
     /// Record of the writes that survive a loss of power, for drives that track this.
     notes: Option<Notes>,
     /// Totals for counters and utilisation.
@@ -155,6 +158,7 @@ impl Flash {
             programmed_at: Time::ZERO,
             moves: Vec::new(),
             erased: Vec::new(),
+            idle: IdleCollection::new(translation.idle, translation.idle_blocks),
             notes: None,
             activity: Activity::default(),
         }
@@ -163,6 +167,7 @@ impl Flash {
     /// Writes `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
     /// `at`.
     pub fn write(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> WriteTiming {
+        self.use_idle_time(now);
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
         self.look_up(now, at, offset, bytes, true);
@@ -375,6 +380,13 @@ impl Flash {
     fn collect_garbage(&mut self, now: Time) {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         self.translation.make_room(self.layout.line_units(), &mut moves, &mut erased);
+        (self.moves, self.erased) = (moves, erased);
+        self.execute_collection(now);
+    }
+
+    /// Reads, programs and erases what garbage collection has decided.
+    fn execute_collection(&mut self, now: Time) {
+        let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
         for moved in moves.drain(..) {
             self.relocate(now, moved);
         }

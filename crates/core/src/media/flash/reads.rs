@@ -28,6 +28,7 @@ impl Flash {
     /// Reads `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
     /// `at`; the first `first_bytes` are what the caller needs before it can begin to send.
     pub fn read(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        self.use_idle_time(now);
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let known_at = self.look_up(now, at, offset, bytes, false);

@@ -199,6 +199,26 @@ fn steady_state_writes_are_slower_by_the_write_amplification() {
 }
 
 #[test]
+fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
+    let keys =
+        |idle_us| TranslationKeys { idle: Span::from_us(idle_us), idle_blocks: 6, ..mapped(Precondition::Random) };
+    let [busy, idle] = [0, 1000].map(|idle_us| {
+        let mut flash = Flash::new(&media(), &buffer(), &keys(idle_us), 1);
+        let now = at(2_000_000);
+        // Four blocks of 128 units.
+        let end = write_units(&mut flash, now, (0..512).map(|write| write * 7 % 4096));
+        let moved = flash.translation.counts().moved;
+        assert_eq!(flash.translation.inconsistency(), None);
+        // Ten seconds later, what was used up has been collected again.
+        flash.read(end + Span::from_us(10_000_000), end + Span::from_us(10_000_000), 0, 4096, 4096);
+        let later = flash.translation.counts().moved;
+        (end.since(now), moved, later - moved)
+    });
+    assert!(idle.0 * 5 < busy.0 * 4, "{:?} after a pause, {:?} without collection in it", idle.0, busy.0);
+    assert!(busy.1 > 0 && busy.2 == 0 && idle.2 > 0, "{busy:?} {idle:?}");
+}
+
+#[test]
 fn reads_go_before_waiting_programs_and_suspend_the_running_one() {
     let mut flash = flash(Precondition::Sequential);
     let now = write_units(&mut flash, at(0), 256..512);

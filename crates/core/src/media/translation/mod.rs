@@ -304,6 +304,20 @@ impl TranslationLayer {
         }
     }
 
+    /// Collects garbage while the drive is idle, until `blocks` erased blocks more than the reserve are there: moves up to
+    /// `units` units. Adds the moves to `moved`, and the erased blocks to `erased`. Returns false if there is nothing to do.
+    pub fn collect_ahead(&mut self, units: u32, blocks: u32, moved: &mut Vec<UnitMove>, erased: &mut Vec<u32>) -> bool {
+        let goal = self.reserve() + u64::from(blocks) * u64::from(self.shape.block_units);
+        if self.collection.is_none() && (self.room_in_all() >= goal || !self.start_collection()) {
+            return false;
+        }
+        self.move_units(units.min(self.left_to_move()), moved);
+        if self.left_to_move() == 0 {
+            self.finish_collection(erased);
+        }
+        true
+    }
+
     /// Returns the counters.
     pub fn counts(&self) -> TranslationCounts {
         self.counts
@@ -438,9 +452,11 @@ impl TranslationLayer {
 
     /// Chooses a block to collect, if the reserve has been reached.
     fn begin_collection(&mut self) -> bool {
-        if self.room_in_all() > self.reserve() {
-            return false;
-        }
+        self.room_in_all() <= self.reserve() && self.start_collection()
+    }
+
+    /// Chooses a block to collect.
+    fn start_collection(&mut self) -> bool {
         let Some(victim) = self.least_worn_block().or_else(|| self.policy.victim(&self.blocks, &mut self.random))
         else {
             return false;

@@ -209,6 +209,23 @@ fn drive_written_once_has_only_valid_units() {
 }
 
 #[test]
+fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
+    let mut writer = steady(VictimPolicy::Emptiest, 200, 64, 0.2);
+    let (before, mut steps) = (writer.drive.free.len(), 0);
+    while writer.drive.collect_ahead(16, 5, &mut writer.moved, &mut writer.erased) {
+        steps += 1;
+    }
+    assert!(writer.drive.free.len() >= before + 4, "{} free, {before} before", writer.drive.free.len());
+    let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
+    assert!(moved.div_ceil(16) <= steps && steps < moved, "{steps} steps for {moved} units");
+    assert_consistent(&writer.drive);
+    // Five blocks of writes need no collection.
+    let counts = writer.drive.counts();
+    (0..4 * 64).for_each(|unit| _ = writer.write(unit));
+    assert_eq!(writer.drive.counts().moved, counts.moved);
+}
+
+#[test]
 fn room_of_an_open_block_is_its_unwritten_part() {
     let mut drive = TranslationLayer::new(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
     assert_eq!(drive.room(WriteStream::User(0)), 0);
