@@ -1,6 +1,7 @@
 //! Tables whose slots are reused, for values that come and go by the million.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::{Index, IndexMut};
 
 /// Number of vacant slots that builds with debug assertions search for one that is vacated twice: all slots, unless a
@@ -170,9 +171,51 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 }
 
+/// Map of many numbers whose order does not matter: nobody may iterate over it where order shows. It grows by doubling, so that
+/// keys that come and go allocate nothing.
+pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// Hash of numbers, which is the same on every machine: each is mixed in by a multiplication with 2^64 divided by the golden ratio.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbouring_numbers_have_hashes_that_differ_in_their_highest_and_lowest_bits() {
+        let hash = |number: u64| {
+            let mut hasher = NumberHasher::default();
+            hasher.write_u64(number);
+            hasher.finish()
+        };
+        for shift in [0, 57] {
+            let mut found: Vec<u64> = (0..4096).map(|number| hash(number) >> shift & 127).collect();
+            found.sort_unstable();
+            found.dedup();
+            assert_eq!(found.len(), 128, "the bits from {shift} on");
+        }
+    }
 
     #[test]
     fn sorted_map_does_as_a_tree_does() {

@@ -23,20 +23,33 @@ impl Default for Payload {
 }
 
 impl Payload {
-    /// Returns the first `bytes` bytes of the payload for writing.
+    /// Returns the first `bytes` bytes of the payload for writing. Buffers of long payloads come from `spare`, and go there.
     #[inline(always)]
-    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
-        if bytes <= INLINE_BYTES {
-            self.more = None;
+    pub fn room(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
+        if bytes <= INLINE_BYTES && self.more.is_none() {
             return &mut self.inline[..bytes];
         }
-        self.more_room(bytes)
+        self.more_room(bytes, spare)
     }
 
     #[cold]
     #[inline(never)]
-    fn more_room(&mut self, bytes: usize) -> &mut [u8] {
-        self.more.insert(vec![0; bytes].into_boxed_slice())
+    fn more_room(&mut self, bytes: usize, spare: &mut Vec<Box<[u8]>>) -> &mut [u8] {
+        spare.extend(self.more.take());
+        if bytes <= INLINE_BYTES {
+            return &mut self.inline[..bytes];
+        }
+        let place = spare.iter().rposition(|buffer| buffer.len() == bytes);
+        self.more.insert(match place {
+            Some(place) => spare.swap_remove(place),
+            None => vec![0; bytes].into_boxed_slice(),
+        })
+    }
+
+    /// Returns the buffer of a long payload, if it is one.
+    #[inline(always)]
+    pub fn into_buffer(self) -> Option<Box<[u8]>> {
+        self.more
     }
 
     /// Bytes of the payload; zeros where none were written.

@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 use std::ptr;
-use std::time::Instant;
 
 use phaselink_core::drive::Drive as CoreDrive;
 use phaselink_core::simulation::Simulation;
@@ -13,11 +12,12 @@ use phaselink_drive::{
     phaselink_drive_next_completion, phaselink_drive_now, phaselink_drive_open, phaselink_drive_submit,
 };
 use phaselink_embed::{Description, Operation, Time};
+use rustix::time::{ClockId, clock_gettime};
 
 const DRIVE: &str = "nvme";
 const DEPTH: u64 = 32;
 const LAST: u64 = 1 << 62;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 
 /// Least share of the run's rate that each interface has to reach.
 const SHARES: [(&str, f64); 2] = [("Rust", 0.9), ("C", 0.85)];
@@ -30,7 +30,14 @@ fn offset(place: u64) -> u64 {
 fn simulated(count: u64) {
     let drive = CoreDrive::shipped(DRIVE).expect("a shipped drive");
     let (count, depth) = (count.to_string(), DEPTH.to_string());
-    let options = [("rw", "randread"), ("bs", "4k"), ("iodepth", depth.as_str()), ("number_ios", count.as_str())];
+    // Without a size of its own, a job ends when it has read as much as the drive holds.
+    let options = [
+        ("rw", "randread"),
+        ("bs", "4k"),
+        ("iodepth", depth.as_str()),
+        ("number_ios", count.as_str()),
+        ("io_size", "1024p"),
+    ];
     let jobs = fio::from_flags(&options).expect("a job").resolve(&drive.limits(), &Default::default());
     let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
     while simulation.step(1 << 20) {}
@@ -75,27 +82,38 @@ fn in_c(count: u64) {
     }
 }
 
-/// Operations a second: the median of some rounds, net of what a short one takes.
-fn rate(work: fn(u64), count: u64) -> f64 {
-    let seconds = |count| {
-        let start = Instant::now();
-        work(count);
-        start.elapsed().as_secs_f64()
+/// Returns the processor time of so many operations in seconds.
+fn seconds(work: fn(u64), count: u64) -> f64 {
+    let now = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
-    let mut rates: Vec<f64> =
-        (0..ROUNDS).map(|_| (count - count / 10) as f64 / (seconds(count) - seconds(count / 10))).collect();
-    rates.sort_by(f64::total_cmp);
-    rates[ROUNDS / 2]
+    let start = now();
+    work(count);
+    now() - start
+}
+
+/// Returns the operations a second of each way, net of what a short run takes. The ways take turns, and each has its shortest times:
+/// other programs on the machine make some rounds slow, and none fast.
+fn rates(ways: [fn(u64); 3], count: u64) -> [f64; 3] {
+    let short = count / 10;
+    let mut least = [[f64::INFINITY; 2]; 3];
+    for _ in 0..ROUNDS {
+        for (work, least) in ways.iter().zip(&mut least) {
+            *least = [least[0].min(seconds(*work, count)), least[1].min(seconds(*work, short))];
+        }
+    }
+    least.map(|[long, brief]| (count - short) as f64 / (long - brief))
 }
 
 fn main() -> ExitCode {
-    let count = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
-    let run = rate(simulated, count);
-    println!("run: {:.0} k requests/s", run / 1e3);
+    let count = if cfg!(debug_assertions) { 50_000 } else { 200_000 };
+    let [run, embedded @ ..] = rates([simulated, in_rust, in_c], count);
+    println!("run: {:.0} k requests a second of processor time", run / 1e3);
     let mut is_met = true;
-    for ((name, least), work) in SHARES.into_iter().zip([in_rust as fn(u64), in_c]) {
-        let share = rate(work, count) / run;
-        println!("{name}: {:.0} k operations/s, {share:.2} of the run's (at least {least})", share * run / 1e3);
+    for ((name, least), rate) in SHARES.into_iter().zip(embedded) {
+        let share = rate / run;
+        println!("{name}: {:.0} k operations a second, {share:.2} of the run's (at least {least})", rate / 1e3);
         is_met &= share >= least;
     }
     ExitCode::from(u8::from(!is_met))

@@ -1,5 +1,6 @@
 //! Open drive: operations go in, time advances, completions come out.
 
+use std::fmt;
 use std::sync::Arc;
 
 use phaselink_core::config::FaultAction;
@@ -46,19 +47,18 @@ impl Default for Options {
 }
 
 /// Modelled drive in the caller's time, with the bytes that it holds.
-#[derive(Debug)]
 pub struct Drive {
     state: State,
 }
 
 /// State of a drive at an instant, to which the drive can [return](Drive::restore).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Snapshot {
     state: State,
 }
 
 /// Everything that an open drive consists of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct State {
     drive: Arc<drive::Drive>,
     options: Options,
@@ -297,7 +297,35 @@ impl Drive {
     }
 }
 
+/// True if a number is a multiple of a block. Nearly all blocks are a power of two, for which no division is needed.
+fn is_aligned(number: u64, block_bytes: u32) -> bool {
+    let block_bytes = u64::from(block_bytes);
+    match block_bytes.is_power_of_two() {
+        true => number & (block_bytes - 1) == 0,
+        false => number.is_multiple_of(block_bytes),
+    }
+}
+
+impl fmt::Debug for Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.describe("Drive", f)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.describe("Snapshot", f)
+    }
+}
+
 impl State {
+    /// Writes what tells drives apart: all of the machine would be tens of thousands of characters.
+    fn describe(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut description = f.debug_struct(what);
+        description.field("name", &self.drive.name).field("now", &self.now).field("in_flight", &self.slots.in_flight());
+        description.finish_non_exhaustive()
+    }
+
     fn check_instant(&self, at: Time) -> Result<(), Misuse> {
         if at < self.now {
             return Err(Misuse::TimeBackwards { at, now: self.now });
@@ -326,7 +354,7 @@ impl State {
             OperationKind::Read => self.limits.block_bytes,
             _ => self.limits.block_bytes.max(self.limits.write_block_bytes),
         };
-        if bytes == 0 || !(offset | bytes).is_multiple_of(block_bytes.into()) {
+        if bytes == 0 || !is_aligned(offset | bytes, block_bytes) {
             return Err(Misuse::Unaligned { offset, bytes, block_bytes });
         }
         self.check_range(offset, bytes)?;
@@ -351,13 +379,17 @@ impl State {
     }
 
     fn submit(&mut self, queue: u16, operation: &Operation) -> Ticket {
-        while self.threads <= queue % self.queues {
+        let (drive, thread) = match queue < self.queues {
+            true => (0, queue),
+            false => (queue / self.queues, queue % self.queues),
+        };
+        while self.threads <= thread {
             self.add_thread();
         }
         let place = self.slots.occupy();
         let slot = self.slots.get_mut(place);
         (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
-        (slot.drive, slot.thread) = (queue / self.queues, queue % self.queues);
+        (slot.drive, slot.thread) = (drive, thread);
         slot.is_durable = operation.is_durable && self.is_volatile && operation.kind != OperationKind::Flush;
         slot.submitted = self.now;
         slot.data.clear();

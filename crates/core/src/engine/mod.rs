@@ -526,6 +526,7 @@ impl Engine {
             }
             let (controller, mut ports) = self.devices[device].controller_side(&mut self.shared);
             controller.on_packet(now, &packet, &payload, &mut ports);
+            self.devices[device].link.bursts.keep_buffer(payload);
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet, device);
             }
@@ -603,6 +604,7 @@ impl Engine {
             self.host.resume_handler(settled.packet.token.context as u16 + device as u16 * self.vectors);
             let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
             driver.on_answer(now, &answer, &mut ports);
+            self.devices[device].link.bursts.keep_buffer(answer);
             self.on_completed(now);
             return self.host.leave_handler();
         }

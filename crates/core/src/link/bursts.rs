@@ -14,6 +14,8 @@ pub struct Bursts {
     table: Table<PacketBurst>,
     /// Payload of each burst, kept apart because the bytes of few bursts matter.
     payloads: Vec<Payload>,
+    /// Buffers of long payloads, for the next ones.
+    spare: Vec<Box<[u8]>>,
 }
 
 impl Index<PacketId> for Bursts {
@@ -50,14 +52,14 @@ impl Bursts {
         self.table.vacate(id);
     }
 
-    /// Returns the payload of a burst for reading or filling. The sender fills it before the receiver looks.
+    /// Returns the first `bytes` bytes of a burst's payload, which the sender fills before the receiver looks.
     #[inline]
-    pub fn payload(&mut self, id: PacketId) -> &mut Payload {
+    pub fn room(&mut self, id: PacketId, bytes: usize) -> &mut [u8] {
         let place = index(id);
         if self.payloads.len() <= place {
             self.add_payloads(place);
         }
-        &mut self.payloads[place]
+        self.payloads[place].room(bytes, &mut self.spare)
     }
 
     #[cold]
@@ -65,10 +67,18 @@ impl Bursts {
         self.payloads.resize_with(place + 1, Payload::default);
     }
 
-    /// Takes the payload out of a burst that has arrived.
+    /// Takes the payload out of a burst that has arrived; zeros if nobody has filled it.
     #[inline(always)]
     pub fn take_payload(&mut self, id: PacketId) -> Payload {
-        std::mem::take(self.payload(id))
+        self.payloads.get_mut(index(id)).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes a payload back that has been read.
+    #[inline(always)]
+    pub fn keep_buffer(&mut self, payload: Payload) {
+        if let Some(buffer) = payload.into_buffer() {
+            self.spare.push(buffer);
+        }
     }
 
     /// Writes the payload of a burst to host memory at `address`.
@@ -76,10 +86,17 @@ impl Bursts {
         memory.write(address, &self.payloads[index(id)].bytes()[..index(bytes)]);
     }
 
+    /// Takes the buffer of a long payload back, which has been stored.
+    #[cold]
+    pub(super) fn release(&mut self, id: PacketId) {
+        let payload = self.take_payload(id);
+        self.keep_buffer(payload);
+    }
+
     /// Fills the payload of a burst with `bytes` of host memory from `address` on.
     #[inline(always)]
     pub(super) fn load(&mut self, id: PacketId, address: u64, bytes: u32, memory: &HostMemory) {
-        memory.read(address, self.payload(id).room(index(bytes)));
+        memory.read(address, self.room(id, index(bytes)));
     }
 }
 

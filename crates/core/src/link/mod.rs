@@ -165,7 +165,7 @@ impl Link {
     pub fn send_with(&mut self, packet: Packet, payload: &[u8], shared: &mut Shared) {
         let id = self.bursts.occupy();
         self.bursts[id].packet = packet;
-        copy(self.bursts.payload(id).room(payload.len()), payload);
+        copy(self.bursts.room(id, payload.len()), payload);
         self.send_on(shared.scheduler.now(), id, shared);
     }
 

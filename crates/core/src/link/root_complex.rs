@@ -13,12 +13,12 @@ use super::iommu::Iommu;
 use super::{Arrival, Link};
 use crate::config::{self, Placement};
 use crate::memory::HostMemory;
+use crate::number::index;
 use crate::random::mix;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::PacketId;
-use crate::tlp::{Direction, Kind, Packet};
+use crate::tlp::{Direction, INLINE_BYTES, Kind, Packet, PacketId};
 
 /// Latencies of one region of host memory, which depend on its placement.
 #[derive(Clone, Copy, Debug)]
@@ -215,6 +215,9 @@ impl RootComplex {
             // The data goes to a processor's register.
         } else if !user_data {
             link.bursts.store(packet, address, bytes, memory);
+            if index(bytes) > INLINE_BYTES && last {
+                link.bursts.release(packet);
+            }
         }
         last
     }

@@ -13,6 +13,7 @@ use super::randomiser::Randomiser;
 use super::start_gap::StartGap;
 use crate::config::{self, WearLevelling};
 use crate::random::Random;
+use crate::table::NumberMap;
 
 /// Start-Gap regions of all banks.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct Wear {
     /// Regions that have been written, by bank and number.
     pub regions: BTreeMap<(u32, u64), StartGap>,
     /// Number of writes to each slot, by bank, region and slot.
-    pub line_writes: BTreeMap<(u32, u64, u64), u64>,
+    pub line_writes: NumberMap<(u32, u64, u64), u64>,
 }
 
 /// Division of each bank into lines and regions.
@@ -85,7 +86,7 @@ impl Wear {
             key: shuffle.map(|(key, _)| key),
             randomiser: shuffle.map(|(_, randomiser)| randomiser),
             regions: BTreeMap::new(),
-            line_writes: BTreeMap::new(),
+            line_writes: NumberMap::default(),
         })
     }
 
@@ -117,9 +118,12 @@ impl Wear {
     /// Returns a description of the first error in the accounts of the regions; `None` if there is none. Each write is
     /// counted at a slot, and so is each copy of a line when the gap moved, which happens once per interval.
     pub fn inconsistency(&self) -> Option<String> {
+        let mut counts: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+        for (&(bank, number, _), writes) in &self.line_writes {
+            *counts.entry((bank, number)).or_default() += writes;
+        }
         self.regions.iter().find_map(|(&(bank, number), region)| {
-            let slots = self.line_writes.range((bank, number, 0)..=(bank, number, u64::MAX));
-            let counted: u64 = slots.map(|(_, writes)| writes).sum();
+            let counted = counts.get(&(bank, number)).copied().unwrap_or(0);
             // Start comes round once in as many rounds of the gap as there are lines, so that only its value modulo the
             // lines is compared.
             let moves = (counted - u64::from(region.writes)) / (u64::from(self.interval) + 1);

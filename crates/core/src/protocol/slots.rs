@@ -34,7 +34,8 @@ impl SlotBindings {
         }
         let slots = &mut self.queues[queue];
         if slots.len() <= slot {
-            slots.resize(slot + 1, None);
+            // Room for some more: a deeper queue is to find its slots there.
+            slots.resize((slot + 1).next_multiple_of(8), None);
         }
         slots[slot] = request;
     }

@@ -3,10 +3,11 @@
 //! "Write caching is used to absorb the latency introduced during bursts of write commands. The same DRAM-based cache is
 //! used for fast responses of previously stored pages, or for read prefetching when possible." (PSS, section 2)
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::super::spec::PAGE_BYTES;
+use crate::table::NumberMap;
 use crate::time::Time;
 
 /// Contents of the cache for one page.
@@ -29,7 +30,7 @@ pub(super) struct Cache {
     capacity: u32,
     /// Number of pages of writes that have been admitted and are not in the cells yet.
     reserved: u32,
-    pages: BTreeMap<u64, CachedPage>,
+    pages: NumberMap<u64, CachedPage>,
     /// Pages that are in the cells, the oldest first; some may have been written again since.
     stored: VecDeque<u64>,
 }
@@ -37,7 +38,7 @@ pub(super) struct Cache {
 impl Cache {
     /// Returns an empty cache for `capacity` pages; with 0 there is none.
     pub(super) fn new(capacity: u32) -> Cache {
-        Cache { capacity, reserved: 0, pages: BTreeMap::new(), stored: VecDeque::new() }
+        Cache { capacity, reserved: 0, pages: NumberMap::default(), stored: VecDeque::new() }
     }
 
     /// True if there is a cache.
