@@ -34,7 +34,7 @@ help:
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; over twenty minutes'
 	@echo 'make depends-check whether that is up to date'
-	@echo 'make integrations redb, turmoil and madsim on embedded drives, with thousands of power cuts; at most five minutes'
+	@echo 'make integrations redb, SQLite, turmoil and madsim on embedded drives, with thousands of power cuts; at most five minutes'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'

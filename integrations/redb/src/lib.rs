@@ -282,3 +282,14 @@ impl StorageBackend for DriveBackend {
         self.storage.state().write(HEADER_BYTES + offset, data)
     }
 }
+
+/// Pages of the documentation whose examples run as tests.
+#[cfg(doctest)]
+#[allow(rustdoc::invalid_codeblock_attributes, reason = "blocks say by which name others find them as a file")]
+mod pages {
+    #[doc = include_str!("../../../crates/cli/docs/my-database.md")]
+    struct MyDatabase;
+
+    #[doc = include_str!("../../../crates/cli/docs/crash-in-virtual-time.md")]
+    struct CrashInVirtualTime;
+}

@@ -18,6 +18,7 @@
 //! | `needs=PROGRAM,...` | left out where one of these is missing and cannot be installed, but never where `CI` is in the environment; `guest` stands for what `guest/rig.sh` fetches |
 //! | `beside` | run beside the blocks that follow, none of which needs what it does: a guest takes as long to start as all of these |
 //! | `slow` | run by `make docs-test` alone |
+//! | `integrations` | run by `make integrations` alone, with what that builds |
 //! | `not-run="WHY"` | not run at all, for this reason |
 //!
 //! With `UPDATE_EXPECT=1` in the environment, pages are written anew with what the commands print now.
@@ -149,7 +150,8 @@ impl Folder {
         if let Some(name) = block.value("file") {
             fs::write(self.0.join(name), block.text()).unwrap();
         }
-        let is_left_out = block.value("not-run").is_some() || (block.has("slow") && !is_everything_run());
+        let is_elsewhere = block.value("not-run").is_some() || block.has("integrations");
+        let is_left_out = is_elsewhere || (block.has("slow") && !is_everything_run());
         match block.kind() {
             _ if is_left_out || !has_what_it_needs(&place, block) => {}
             "console" => return self.rerun(&block.lines),
