@@ -22,7 +22,7 @@ const OVERWRITES: u64 = 3;
 const MEASURED_OVERWRITES: u64 = 1;
 /// Number of times that the units may be moved in each of these overwrites; with little spare space, the state is reached
 /// by moves rather than by writes.
-const MOVES: u64 = 8;
+const MOVES: u64 = 12;
 /// Seed of the writes. Drives of all seeds begin in the state that this one leads to.
 const SEED: u64 = 1;
 
