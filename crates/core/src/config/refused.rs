@@ -7,8 +7,14 @@ use super::value::{KeyFault, stem};
 use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
-/// Keys that have been given another name: section, former name and name.
+/// Keys that have been given another name, by which they are read until the next release: section, former name and name.
 const FORMER_KEYS: [(&str, &str, &str); 1] = [("translation", "cleaning", "policy")];
+
+/// Name that a key of this former name has now.
+pub(crate) fn current_key(section: &str, key: &str) -> Option<&'static str> {
+    let former = FORMER_KEYS.iter().find(|(of, former, _)| *of == section && *former == key);
+    former.map(|(.., name)| *name)
+}
 
 /// Problems to report for an entry that `section` refused. If the key is unknown, `all` sections are searched for the
 /// key that was probably meant.
@@ -32,20 +38,17 @@ fn allowed(section: &dyn Section, key: &str) -> String {
     key.map_or(String::new(), |key| key.allowed)
 }
 
-/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order:
-/// the key that had this name in earlier versions; a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
+/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order: a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
 /// `lane_bytes_per_ns` for `lane`); a key of that name in another section; the key with the most similar spelling.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
-    let former = FORMER_KEYS.iter().find(|(section, key, _)| *section == here.path() && *key == entry.key);
-    let meant = former.map(|(.., key)| String::from(*key)).or_else(|| {
-        let same = same_stem(&entry.key, &names);
-        same.map(|same| String::from(spelt.unwrap_or(same)))
-            .or_else(|| elsewhere(entry, here, all))
-            .or_else(|| spelt.map(String::from))
-            .or_else(|| alike_elsewhere(entry, all))
-    });
+    let same = same_stem(&entry.key, &names);
+    let meant = same
+        .map(|same| String::from(spelt.unwrap_or(same)))
+        .or_else(|| elsewhere(entry, here, all))
+        .or_else(|| spelt.map(String::from))
+        .or_else(|| alike_elsewhere(entry, all));
     let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
     let found = match here.path() {
         "" => format!("unknown key {}", entry.key),

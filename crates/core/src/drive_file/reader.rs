@@ -263,6 +263,9 @@ impl DriveReader {
 
     /// Sets a key to its value, or records what is wrong with the value.
     fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
+        if let Some(name) = refused::current_key(path, &entry.key) {
+            return self.set(path, origin, rank, &Entry { key: String::from(name), ..entry.clone() });
+        }
         let name = full_name(path, &entry.key);
         let result = match path {
             "" => self.header.set(&entry.key, &entry.node),

@@ -283,7 +283,7 @@ Finding = TypedDict(
         "sentence": str,
     },
 )
-FindingKind = Literal["short_queues"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
+FindingKind = Literal["short_queues"] | Literal["volatile"] | Literal["result"] | Literal["fastest"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
 FindingPlace = TypedDict(
     "FindingPlace",
     {
