@@ -33,6 +33,7 @@ mod fit;
 mod input;
 mod interrupt;
 mod intervals;
+mod kvcache;
 #[cfg(target_os = "linux")]
 mod mount;
 mod notes;
@@ -50,6 +51,7 @@ mod trace;
 mod trace_info;
 mod traces;
 mod validate;
+mod whatif;
 
 /// The page on front-ends, whose example runs as a test.
 #[cfg(doctest)]
@@ -99,6 +101,8 @@ enum Command {
     Check(check::Arguments),
     Endurance(endurance::Arguments),
     Breakeven(breakeven::Arguments),
+    Kvcache(Box<kvcache::Arguments>),
+    Whatif(whatif::Arguments),
     Reproduce(reproduce::Arguments),
     Validate(validate::Arguments),
     Ecc(ecc::Arguments),
@@ -155,6 +159,8 @@ fn ended(arguments: Arguments) -> Result<Ending, Failure> {
         Command::Check(arguments) => check::command(&arguments),
         Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Breakeven(arguments) => breakeven::command(&arguments),
+        Command::Kvcache(arguments) => kvcache::command(&arguments),
+        Command::Whatif(arguments) => whatif::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Validate(arguments) => validate::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),

@@ -54,6 +54,7 @@ pub mod closed_form;
 pub mod compare;
 pub mod drive_file;
 pub mod fit;
+pub mod inference;
 pub mod precision;
 pub mod predict;
 pub mod report;
@@ -63,6 +64,7 @@ pub mod sweep;
 pub mod torture;
 pub mod uncertainty;
 pub mod validate;
+pub mod whatif;
 
 #[cfg(test)]
 mod tests;

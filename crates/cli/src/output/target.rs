@@ -97,7 +97,7 @@ impl Unfinished {
     }
 
     /// Removes the partial file and returns the problem of bytes that could not all be written.
-    fn give_up(self, error: &io::Error) -> Problem {
+    pub(crate) fn give_up(self, error: &io::Error) -> Problem {
         if let Some(partial) = &self.partial {
             // Best effort: the original error matters more than a file that stays.
             let _ = fs::remove_file(partial);

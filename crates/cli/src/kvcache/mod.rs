@@ -1,0 +1,265 @@
+//! `phaselink kvcache`: drives under the key-value cache of an inference server.
+
+mod json;
+mod page;
+mod text;
+mod trace;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use phaselink_core::drive::Drive;
+use phaselink_core::inference::model::{Accelerators, KvLayout, LanguageModel};
+use phaselink_core::inference::source::PromptSource;
+use phaselink_core::inference::study::{CacheAnswer, CacheMeasurement, CacheWalk, has_writes, walk};
+use phaselink_core::inference::tiers::{CachePlan, DriveWrites, TierReplacement};
+use phaselink_core::inference::windows::{CacheDrive, SampledWindow, StripedDrives, WindowTimes};
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::workload;
+use rayon::prelude::*;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure};
+use crate::output::ReportFlags;
+use crate::progress::Progress;
+use crate::{input, interrupt, output};
+use trace::TraceFlags;
+
+const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
+/// Drives that are compared if none is named.
+const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
+/// Accesses of all windows together, of each drive.
+const PIECES: u64 = 16_000;
+/// Windows in which the drive runs at full rate, and windows that are simulated side by side: each has a copy of the drive.
+const CLOSED: usize = 3;
+const SIDE_BY_SIDE: usize = 4;
+
+/// Put the key-value cache of an inference server on drives: hits, reads, writes, time to the first token, life of the drive
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5 xl-flash]
+    #[arg(value_name = "DRIVE")]
+    drives: Vec<String>,
+    #[command(flatten)]
+    trace: TraceFlags,
+    #[command(flatten)]
+    cache: CacheFlags,
+    /// Windows of the trace in which the drive is simulated, 2 to 1000
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=1000))]
+    windows: u64,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of the tables
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    report: ReportFlags,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Model, accelerators and tiers.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Cache")]
+struct CacheFlags {
+    /// Language model, or a file with layers, heads and parameters of another: llama-3.1-8b, llama-3.1-70b, llama-3.1-405b, qwen2.5-7b,
+    /// qwen3-32b, deepseek-v3
+    #[arg(long, value_name = "NAME|FILE", default_value = "llama-3.1-70b")]
+    kv_model: String,
+    /// Objects on the drive: a whole block, one for each layer, or one for each token
+    #[arg(long, value_name = "LAYOUT", default_value = "block", value_parser = PossibleValuesParser::new(KvLayout::ALL.map(KvLayout::name)))]
+    layout: String,
+    /// Bytes of accelerator memory for the cache; 0 for none
+    #[arg(long, value_name = "SIZE", default_value = "160g", value_parser = size)]
+    accelerator_memory: u64,
+    /// Bytes of host memory for the cache; 0 for none
+    #[arg(long, value_name = "SIZE", default_value = "1t", value_parser = size)]
+    host_memory: u64,
+    /// Bytes of all drives for the cache; 0 for none [default: the capacity of the drives]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    drive_size: Option<u64>,
+    /// Number of drives, over which the bytes are striped
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    drives_per_host: u64,
+    /// Rule by which blocks leave a tier
+    #[arg(long, value_name = "RULE", default_value = "lru", value_parser = PossibleValuesParser::new(TierReplacement::ALL.map(TierReplacement::name)))]
+    replacement: String,
+    /// Blocks that are written to the drive: those that leave host memory, those of them that were used again, or all at once
+    #[arg(long, value_name = "WHICH", default_value = "evicted", value_parser = PossibleValuesParser::new(DriveWrites::ALL.map(DriveWrites::name)))]
+    drive_writes: String,
+    /// Largest read or write, a multiple of 4k
+    #[arg(long, value_name = "SIZE", default_value = "1m", value_parser = size)]
+    io_size: u64,
+    /// Accelerators that compute prompts
+    #[arg(long, value_name = "NAME", default_value = "h100", value_parser = PossibleValuesParser::new(Accelerators::names()))]
+    accelerator: String,
+    /// Number of accelerators
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    accelerators: u32,
+    /// Share of their full rate at which the accelerators compute prompts, above 0 and at most 1 [default: 0.5]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    utilisation: Option<f64>,
+}
+
+/// Everything but the drives.
+struct CacheQuestion {
+    source: PromptSource,
+    plan: CachePlan,
+    accelerators: Accelerators,
+    drives: u64,
+    io_bytes: u64,
+    drive_size: Option<u64>,
+    windows: u64,
+    seed: u64,
+}
+
+/// A drive with its answer.
+struct AnsweredDrive {
+    drive: Drive,
+    plan: CachePlan,
+    answer: CacheAnswer,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let drives = arguments.drives()?;
+    let model = arguments.cache.model()?;
+    let source = arguments.trace.source(arguments.seed)?;
+    if let Some(saved) = arguments.trace.save(&source, &model)? {
+        output::print(&saved)?;
+        return Ok(Ending::Fine);
+    }
+    let report = arguments.report.open()?;
+    let question = arguments.question(source, model)?;
+    interrupt::on_first(|| std::process::exit(interrupt::INTERRUPTED.into()));
+    let progress = Progress::of(drives.len() * (arguments.windows as usize + CLOSED));
+    let answered = input::all(drives.into_iter().map(|drive| question.answer(drive, &progress)))?;
+    progress.finish();
+    let document = || output::headed("kvcache", json::document(&question, &answered));
+    if let Some(report) = report {
+        report.write(&page::page(&question, &answered), &document())?;
+    }
+    match arguments.json {
+        true => output::print_json(&document())?,
+        false => output::print(&text::text(&question, &answered))?,
+    }
+    Ok(Ending::Fine)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    workload::bytes(text).filter(|bytes| *bytes <= 1 << 50).ok_or_else(|| String::from("a size as in 160g, at most 1p"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| String::from("a share above 0 and at most 1, as in 0.5"))
+}
+
+impl Arguments {
+    fn drives(&self) -> Result<Vec<Drive>, Problems> {
+        let names = match self.drives.is_empty() {
+            true => DRIVES.map(String::from).to_vec(),
+            false => self.drives.clone(),
+        };
+        let described = input::drives_side_by_side(&names, &self.flags.resolve()?)?;
+        let drives: Vec<Drive> = described.into_iter().map(|described| described.into_drive()).collect();
+        let several = drives.iter().filter(|drive| drive.drives > 1);
+        let problem = |drive: &Drive| {
+            let found = format!("{} stands for {} drives", drive.name, drive.drives);
+            Problem::new("command line", None, found, "one drive; --drives-per-host says how many there are")
+        };
+        Problems(several.map(problem).collect()).or(drives)
+    }
+
+    fn question(&self, source: PromptSource, model: LanguageModel) -> Result<CacheQuestion, Problems> {
+        let cache = &self.cache;
+        if cache.io_size == 0 || !cache.io_size.is_multiple_of(4096) || cache.io_size > 1 << 30 {
+            let found = format!("--io-size {}", cache.io_size);
+            return Err(Problem::new("command line", None, found, "a multiple of 4k up to 1g").into());
+        }
+        let named = |name: &str| Accelerators::named(name, cache.accelerators);
+        let mut accelerators = named(&cache.accelerator).expect("the parser knows the names");
+        accelerators.utilisation = cache.utilisation.unwrap_or(accelerators.utilisation);
+        Ok(CacheQuestion {
+            plan: CachePlan {
+                model,
+                layout: KvLayout::ALL.into_iter().find(|it| it.name() == cache.layout).unwrap_or(KvLayout::Block),
+                block_tokens: source.block_tokens(),
+                tier_bytes: [cache.accelerator_memory, cache.host_memory, 0],
+                replacement: TierReplacement::ALL
+                    .into_iter()
+                    .find(|it| it.name() == cache.replacement)
+                    .unwrap_or(TierReplacement::Lru),
+                writes: DriveWrites::ALL
+                    .into_iter()
+                    .find(|it| it.name() == cache.drive_writes)
+                    .unwrap_or(DriveWrites::Evicted),
+            },
+            source,
+            accelerators,
+            drives: cache.drives_per_host,
+            io_bytes: cache.io_size,
+            drive_size: cache.drive_size,
+            windows: self.windows,
+            seed: self.seed,
+        })
+    }
+}
+
+impl CacheFlags {
+    fn model(&self) -> Result<LanguageModel, Problems> {
+        match input::is_path(&self.kv_model) {
+            true => LanguageModel::parse(&self.kv_model, &input::description(&self.kv_model)?),
+            false => Ok(LanguageModel::shipped_named(&self.kv_model)?),
+        }
+    }
+}
+
+impl CacheQuestion {
+    /// The cache with its room on these drives.
+    fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
+        // Chunks are whole on each drive.
+        let capacity_bytes = drive.limits().capacity_bytes / self.io_bytes * self.io_bytes * self.drives;
+        let bytes = self.drive_size.unwrap_or(capacity_bytes);
+        if bytes > capacity_bytes {
+            let found = format!("--drive-size {bytes} on {}", drive.title());
+            let allowed = format!("at most {capacity_bytes} bytes, the capacity of --drives-per-host {}", self.drives);
+            return Err(Problem::new("command line", None, found, allowed));
+        }
+        let mut plan = self.plan.clone();
+        plan.tier_bytes[2] = bytes;
+        Ok(plan)
+    }
+
+    fn answer(&self, drive: Drive, progress: &Progress) -> Result<AnsweredDrive, Problems> {
+        let plan = self.plan_on(&drive)?;
+        let sums = self.source.sums();
+        let drives = StripedDrives { count: self.drives, chunk_bytes: self.io_bytes };
+        let pieces = sums.mean_bytes(&plan.model) / self.io_bytes as f64 / self.drives as f64;
+        let windows = SampledWindow::draw(sums.requests, self.windows, pieces, PIECES / self.windows, self.seed);
+        let walk = walk(&self.source, &plan, &windows, drives)?;
+        let cache = CacheDrive::new(&drive, has_writes(&walk.windows), self.seed);
+        let open = run(&cache, &walk, walk.windows.len(), false, progress);
+        let closed = run(&cache, &walk, CLOSED.min(walk.windows.len()), true, progress);
+        let accelerators = self.accelerators;
+        let measured =
+            CacheMeasurement { drive: &drive, drives, sums, plan: &plan, accelerators, walk: &walk, open, closed };
+        let answer = measured.answer();
+        Ok(AnsweredDrive { drive, plan, answer })
+    }
+}
+
+/// Simulates `count` of the windows, evenly chosen, on all processors.
+fn run(cache: &CacheDrive, walk: &CacheWalk, count: usize, is_closed: bool, progress: &Progress) -> Vec<WindowTimes> {
+    let places: Vec<usize> = (0..count).map(|place| (2 * place + 1) * walk.windows.len() / (2 * count)).collect();
+    let side_by_side = |places: &[usize]| -> Vec<WindowTimes> {
+        let run = |place: &usize| {
+            let times = cache.run(&walk.windows[*place], is_closed);
+            progress.one();
+            times
+        };
+        places.par_iter().map(run).collect()
+    };
+    places.chunks(SIDE_BY_SIDE).flat_map(side_by_side).collect()
+}

@@ -1,0 +1,255 @@
+//! Answers as text: the conclusion, a table of drives, and where blocks were found.
+
+use phaselink_core::inference::source::PromptSource;
+use phaselink_core::inference::study::{CacheLifetime, SampledTime};
+use phaselink_core::inference::tiers::{BlockCount, TIER_NAMES};
+use phaselink_core::report::Table;
+use phaselink_core::results::units::{self, grouped, quantity};
+
+use super::{AnsweredDrive, CacheQuestion};
+use crate::{describe, output};
+
+/// Years that are as good as for ever.
+const YEARS_MAX: f64 = 1000.0;
+
+/// All of the answer.
+pub(super) fn text(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
+    let conclusion: String =
+        conclusion(question, answered).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
+    let missing: String = missing(answered).iter().map(|sentence| describe::wrapped(sentence, "  ")).collect();
+    let mut text = format!("{conclusion}\n{}{missing}", output::shown(&table(answered)));
+    for (place, one) in answered.iter().enumerate() {
+        let is_told = answered[..place].iter().any(|other| other.answer.totals == one.answer.totals);
+        if !is_told {
+            text += &format!("\n{}:\n{}", names_of_totals(answered, place), output::shown(&blocks(one)));
+        }
+    }
+    text + "\n" + &describe::wrapped(&assumptions(question, answered), "  ")
+}
+
+/// Names of the drives that have the totals of one of them.
+fn names_of_totals(answered: &[AnsweredDrive], place: usize) -> String {
+    let same = answered.iter().filter(|other| other.answer.totals == answered[place].answer.totals);
+    let names: Vec<String> = same.map(|one| one.drive.name.clone()).collect();
+    format!("Blocks with {}", describe::listed(&names))
+}
+
+/// Title of a drive, with their number.
+pub(super) fn title(question: &CacheQuestion, one: &AnsweredDrive) -> String {
+    match question.drives {
+        1 => one.drive.name.clone(),
+        drives => format!("{drives} x {}", one.drive.name),
+    }
+}
+
+/// The answer in a sentence or two for each drive.
+pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let all_alike = answered.windows(2).all(|pair| pair[0].answer.totals == pair[1].answer.totals);
+    for (place, one) in answered.iter().enumerate() {
+        let (totals, answer) = (&one.answer.totals, &one.answer);
+        let share = |bytes: u64| units::percent(bytes as f64 / totals.used.bytes.max(1) as f64);
+        if place == 0 || !all_alike {
+            let hits: u64 = totals.hits.iter().map(|hits| hits.bytes).sum();
+            let whose = if all_alike { String::new() } else { format!(" with {}", title(question, one)) };
+            sentences.push(format!(
+                "Of all bytes that prompts need, {} come from the cache{whose}: {} from memory, {} from the drive.",
+                share(hits),
+                share(totals.hits[0].bytes + totals.hits[1].bytes),
+                share(totals.hits[2].bytes)
+            ));
+        }
+        sentences.push(match answer.utilisation() {
+            Some(asked) if asked > 1.0 => format!(
+                "{} cannot keep up: {:.1} times what it does is asked for, so that waits grow as long as the load lasts; {} would do.",
+                title(question, one),
+                asked,
+                describe::counted((asked * question.drives as f64).ceil() as u64, "drive"),
+            ),
+            _ => format!(
+                "{}: the first token comes after {} in the mean, after {} without the drive, and after {} if everything is computed{}.",
+                title(question, one),
+                interval(&answer.first_token),
+                quantity(answer.without_drive.mean_s, "s"),
+                quantity(answer.recomputed.mean_s, "s"),
+                life(answer.drive_writes_per_day, &answer.lifetime),
+            ),
+        });
+    }
+    sentences
+}
+
+/// A mean with the ends of its interval.
+fn interval(time: &SampledTime) -> String {
+    let [low, high] = time.interval_s.map(|s| quantity(s, "s"));
+    format!("{} ({low} to {high})", quantity(time.mean_s, "s"))
+}
+
+fn life(per_day: f64, lifetime: &CacheLifetime) -> String {
+    match lifetime {
+        CacheLifetime::Known(cells) => format!(
+            "; {} drive writes a day wear its cells out in {}, where {} for five years are endured",
+            describe::figure(per_day),
+            years(cells.years),
+            describe::figure(cells.rated_writes_per_day)
+        ),
+        CacheLifetime::NoWrites | CacheLifetime::Missing(_) => String::new(),
+    }
+}
+
+/// Formats a lifetime.
+pub(super) fn years(years: f64) -> String {
+    match years {
+        years if years > YEARS_MAX => format!("over {YEARS_MAX:.0} years"),
+        years if years < 1.0 => format!("{} days", describe::figure(years * 365.25)),
+        years => format!("{} years", describe::figure(years)),
+    }
+}
+
+/// What keeps questions from being answered.
+fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
+    let missing = answered.iter().filter_map(|one| match &one.answer.lifetime {
+        CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
+        _ => None,
+    });
+    missing.collect()
+}
+
+/// A row for each drive.
+pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
+    let mut table = Table::new().left("drive").left("interface");
+    for header in [
+        "reads",
+        "writes",
+        "load",
+        "read wait",
+        "p99",
+        "first token",
+        "from",
+        "to",
+        "p99",
+        "no drive",
+        "no cache",
+        "drive writes a day",
+        "lasts",
+        "placed (FDP)",
+    ] {
+        table = table.right(header);
+    }
+    for AnsweredDrive { drive, answer, .. } in answered {
+        let none = || String::from("-");
+        let seconds = |s: f64| quantity(s, "s");
+        let wait = |value: fn(&SampledTime) -> f64| answer.read_wait.as_ref().map_or(none(), |it| seconds(value(it)));
+        let [lasts, placed] = match &answer.lifetime {
+            CacheLifetime::Known(cells) => [years(cells.years), cells.placed_years.map_or(none(), years)],
+            CacheLifetime::Missing(_) => ["unknown", "unknown"].map(String::from),
+            CacheLifetime::NoWrites => [none(), none()],
+        };
+        table.row([
+            drive.name.clone(),
+            String::from(drive.protocol().title()),
+            quantity(answer.read_bytes_per_s, "B/s"),
+            quantity(answer.written_bytes_per_s, "B/s"),
+            answer.utilisation().map_or(none(), units::percent),
+            wait(|it| it.mean_s),
+            wait(|it| it.p99_s),
+            seconds(answer.first_token.mean_s),
+            seconds(answer.first_token.interval_s[0]),
+            seconds(answer.first_token.interval_s[1]),
+            seconds(answer.first_token.p99_s),
+            seconds(answer.without_drive.mean_s),
+            seconds(answer.recomputed.mean_s),
+            describe::figure(answer.drive_writes_per_day),
+            lasts,
+            placed,
+        ]);
+    }
+    table
+}
+
+/// Where blocks were found, exactly.
+pub(super) fn blocks(one: &AnsweredDrive) -> Table {
+    let totals = &one.answer.totals;
+    let mut table = Table::new().left("");
+    for header in ["blocks", "tokens", "bytes", "share", "left the tier"] {
+        table = table.right(header);
+    }
+    let mut row = |name: &str, count: &BlockCount, evicted: Option<u64>| {
+        table.row([
+            String::from(name),
+            grouped(count.blocks),
+            grouped(count.tokens),
+            grouped(count.bytes),
+            units::percent(count.bytes as f64 / totals.used.bytes.max(1) as f64),
+            evicted.map_or(String::new(), grouped),
+        ]);
+    };
+    for ((name, hits), evicted) in TIER_NAMES.iter().zip(&totals.hits).zip(totals.evicted_blocks) {
+        row(name, hits, Some(evicted));
+    }
+    row("computed", &totals.computed, None);
+    row("all", &totals.used, None);
+    row("distinct", &totals.distinct, None);
+    row("tiers without an end", &totals.ideal, None);
+    row("written to the drive", &totals.written, None);
+    table
+}
+
+/// What the figures rest on.
+pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
+    let (plan, sums) = (&question.plan, question.source.sums());
+    let sampled = answered.first().map_or(0, |one| one.answer.sampled_requests);
+    let unnamed = answered.first().map_or(0, |one| one.answer.totals.unnamed_tokens);
+    let (objects, object_bytes) = plan.layout.objects(&plan.model, plan.block_tokens);
+    let mut text = format!(
+        "{}: {} of {} tokens, in {}. A token takes {}; a block of {} is {} of {}. Tiers: {} of accelerator memory, {} of host memory, \
+         and the drives; {}. Totals of blocks, tokens and bytes are exact. Times are of {} in {} windows, drawn with seed {}, with \
+         95 % intervals{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
+         they compute prompts for {} of the time (without the drive {}, without a cache {}).",
+        source(&question.source),
+        describe::counted(sums.requests, "prompt or access"),
+        grouped(sums.input_tokens),
+        quantity(sums.duration_ns as f64 / 1e9, "s"),
+        describe::size(plan.model.token_bytes()),
+        describe::counted(plan.block_tokens, "token"),
+        describe::counted(objects, "object"),
+        describe::size(object_bytes),
+        describe::capacity(plan.tier_bytes[0]),
+        describe::capacity(plan.tier_bytes[1]),
+        rules(question),
+        describe::counted(sampled, "request"),
+        question.windows,
+        question.seed,
+        if answered.iter().any(|one| one.drive.is_flash()) { ", flash in its steady state" } else { "" },
+        answered.first().map_or(String::new(), |one| units::percent(one.answer.prefill_shares[0])),
+        answered.first().map_or(String::new(), |one| units::percent(one.answer.prefill_shares[1])),
+        answered.first().map_or(String::new(), |one| units::percent(one.answer.prefill_shares[2])),
+    );
+    if unnamed > 0 {
+        text += &format!(" {} tokens have no identity, and are computed each time.", grouped(unnamed));
+    }
+    text
+}
+
+fn rules(question: &CacheQuestion) -> String {
+    format!(
+        "replacement {}, the drive gets blocks that are {}",
+        question.plan.replacement.name(),
+        question.plan.writes.name()
+    )
+}
+
+fn source(source: &PromptSource) -> String {
+    match source {
+        PromptSource::Generated(trace, _) => {
+            format!("Generated ({}, {} a second, seed {})", trace.mix.name(), trace.rate_per_s, trace.seed)
+        }
+        PromptSource::File(trace) => {
+            let left_out = trace.left_out.iter().map(|(kind, number)| format!("{} {kind}", grouped(*number)));
+            let left_out: Vec<String> = left_out.collect();
+            let left_out =
+                if left_out.is_empty() { String::new() } else { format!(", left out: {}", left_out.join(", ")) };
+            format!("Trace of format {}{left_out}", trace.format.name())
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Flags that name a trace of inference, or a generated one.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use phaselink_core::inference::formats::{TokenTrace, TokenTraceFormat};
+use phaselink_core::inference::generate::{GeneratedTrace, PromptMix};
+use phaselink_core::inference::model::LanguageModel;
+use phaselink_core::inference::source::PromptSource;
+use phaselink_core::problem::{Problem, Problems};
+
+use crate::output::Target;
+use crate::{describe, traces};
+
+/// Trace of a file, or one that is generated.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(super) struct TraceFlags {
+    /// Trace of an inference server: Mooncake, Qwen-Bailian, MLPerf Storage or libCacheSim's oracleGeneral; also .gz, .zst
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "rate", "duration", "save_trace"])]
+    trace: Option<String>,
+    /// Format of the trace [default: as its content tells], or of the one that is saved
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(TokenTraceFormat::ALL.map(TokenTraceFormat::name)))]
+    trace_format: Option<String>,
+    /// Tokens of a block [default: 512; 16 of Qwen-Bailian]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    block_tokens: Option<u64>,
+    /// Kind of requests that are generated [default: conversation]
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(PromptMix::ALL.map(PromptMix::name)))]
+    mix: Option<String>,
+    /// Requests a second that are generated [default: 1]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    rate: Option<f64>,
+    /// Seconds for which requests are generated [default: 3600]
+    #[arg(long, value_name = "SECONDS", value_parser = positive)]
+    duration: Option<f64>,
+    /// Write the generated requests to a file, in --trace-format [default: mooncake], and do nothing else
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<PathBuf>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (1e-6..=1e9).contains(number));
+    number.ok_or_else(|| String::from("a number from 0.000001 to 1000000000"))
+}
+
+impl TraceFlags {
+    fn format(&self) -> Option<TokenTraceFormat> {
+        self.trace_format.as_deref().and_then(TokenTraceFormat::named)
+    }
+
+    /// Reads the trace once, or sums up the generated one.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the trace.
+    pub(super) fn source(&self, seed: u64) -> Result<PromptSource, Problems> {
+        if let Some(path) = &self.trace {
+            let mut files = traces::files(path);
+            let file = files.remove(0);
+            return Ok(PromptSource::File(TokenTrace::open(file, self.format(), self.block_tokens)?));
+        }
+        let mix = self.mix.as_deref().and_then(|name| PromptMix::ALL.into_iter().find(|mix| mix.name() == name));
+        let format = self.format().filter(|_| self.save_trace.is_some());
+        let block_tokens = format.unwrap_or(TokenTraceFormat::Mooncake).block_tokens();
+        let source = PromptSource::generated(GeneratedTrace {
+            mix: mix.unwrap_or(PromptMix::Conversation),
+            rate_per_s: self.rate.unwrap_or(1.0),
+            duration_s: self.duration.unwrap_or(3600.0),
+            block_tokens: self.block_tokens.unwrap_or(block_tokens),
+            seed,
+        });
+        if source.sums().requests < 2 {
+            let found = format!("{} in --duration seconds", describe::counted(source.sums().requests, "request"));
+            return Err(Problem::new("command line", None, found, "two or more: a larger --rate or --duration").into());
+        }
+        Ok(source)
+    }
+
+    /// Writes the generated requests to the file that the flags name, if they do, and says so.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn save(&self, source: &PromptSource, model: &LanguageModel) -> Result<Option<String>, Problems> {
+        let (Some(path), PromptSource::Generated(trace, sums)) = (&self.save_trace, source) else { return Ok(None) };
+        let format = self.format().unwrap_or(TokenTraceFormat::Mooncake);
+        let (file, unfinished) = Target::create("--save-trace", path)?.begin()?;
+        let mut writer = std::io::BufWriter::new(&file);
+        let mut written = writer.write_all(&format.heading());
+        for request in trace.requests() {
+            written = written.and_then(|()| writer.write_all(&format.written(&request, model, trace.block_tokens)));
+        }
+        match written.and_then(|()| writer.flush()) {
+            Ok(()) => unfinished.finish(&file)?,
+            Err(error) => return Err(unfinished.give_up(&error).into()),
+        }
+        let requests = describe::counted(sums.requests, "request");
+        Ok(Some(format!("{}: {requests} of {} s, as {}\n", path.display(), trace.duration_s, format.name())))
+    }
+}

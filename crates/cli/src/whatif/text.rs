@@ -1,0 +1,121 @@
+//! The ranking as text: the conclusion, the table, and what it rests on.
+
+use phaselink_core::report::Table;
+use phaselink_core::results::units::{self, grouped, quantity};
+use phaselink_core::whatif;
+
+use super::{RankedCandidate, RecordedDrive, Verdict, WORTH, WhatIf};
+use crate::{describe, output};
+
+/// All of the answer.
+pub(super) fn text(asked: &WhatIf, ranked: &[RankedCandidate], unfit: &[String]) -> String {
+    let conclusion: String = conclusion(asked, ranked).iter().map(|sentence| describe::wrapped(sentence, "")).collect();
+    let unfit: String = unfit.iter().map(|reason| describe::wrapped(&format!("Left out: {reason}."), "  ")).collect();
+    let unfit = if unfit.is_empty() { unfit } else { format!("{unfit}\n") };
+    let assumptions = describe::wrapped(&assumptions(asked), "  ");
+    format!("{conclusion}\n{}\n{unfit}{assumptions}", output::shown(&table(asked, ranked)))
+}
+
+/// Name of a candidate: its drive, and its stack.
+pub(super) fn name(asked: &WhatIf, one: &RankedCandidate) -> String {
+    let candidate = &asked.candidates[one.place];
+    match candidate.stack.as_str() {
+        "its own" => candidate.described.drive().name.clone(),
+        stack => format!("{} with {stack}", candidate.described.drive().name),
+    }
+}
+
+/// The answer in a few sentences.
+pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<String> {
+    let Some(now) = ranked.iter().find(|one| one.place == asked.now) else { return Vec::new() };
+    let share = now.waited_s / now.elapsed_s.max(1e-12);
+    let most = now.elapsed_s / (now.elapsed_s - now.waited_s).max(1e-12);
+    let limit = match most < 1000.0 {
+        true => format!("no drive can make it more than {} times as fast", describe::figure(most)),
+        false => String::from("it does nothing else"),
+    };
+    let mut sentences = vec![format!(
+        "On {}, requests are in flight for {} of the application's time: {limit}.",
+        name(asked, now),
+        units::percent(share)
+    )];
+    let best = ranked.iter().find(|one| one.place != asked.now);
+    sentences.extend(best.map(|best| match best.verdict(asked.now) {
+        Verdict::Pays => format!(
+            "It would pay: {} makes it {} times as fast ({} to {}).",
+            name(asked, best),
+            describe::figure(best.central),
+            describe::figure(best.gain.low),
+            describe::figure(best.gain.high)
+        ),
+        Verdict::Unsure => format!(
+            "Whether it would pay is unsure: the best, {}, makes it {} times as fast, and between {} and {}.",
+            name(asked, best),
+            describe::figure(best.central),
+            describe::figure(best.gain.low),
+            describe::figure(best.gain.high)
+        ),
+        Verdict::No | Verdict::Now => format!(
+            "It would not pay: no drive makes it {WORTH} times as fast; the best, {}, {} times at most.",
+            name(asked, best),
+            describe::figure(best.gain.high)
+        ),
+    }));
+    let others = ranked.iter().filter(|one| one.verdict(asked.now) == Verdict::Pays).count();
+    if others > 1 {
+        sentences.push(format!("{others} of {} choices would pay.", ranked.len() - 1));
+    }
+    sentences
+}
+
+/// A row for each candidate, the fastest first.
+pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
+    let mut table = Table::new().left("drive").left("stack").labels().left("pays");
+    for header in ["times as fast", "from", "to", "time", "in flight", "read mean", "write mean", "flush mean"] {
+        table = table.right(header);
+    }
+    let mut table = table.left("most of it from");
+    for one in ranked {
+        let candidate = &asked.candidates[one.place];
+        let mean = |kind: usize| one.means_s[kind].map_or(String::from("-"), |s| quantity(s, "s"));
+        let keys: Vec<String> = one.gain.contributions.iter().take(2).map(|part| part.key.clone()).collect();
+        table.row([
+            candidate.described.drive().name.clone(),
+            candidate.stack.clone(),
+            String::from(one.verdict(asked.now).word()),
+            describe::figure(one.central),
+            describe::figure(one.gain.low),
+            describe::figure(one.gain.high),
+            quantity(one.elapsed_s, "s"),
+            units::percent(one.waited_s / one.elapsed_s.max(1e-12)),
+            mean(0),
+            mean(1),
+            mean(2),
+            keys.join(", "),
+        ]);
+    }
+    table
+}
+
+/// What the figures rest on.
+pub(super) fn assumptions(asked: &WhatIf) -> String {
+    let replayed = u64::from(whatif::requests_of(&asked.windows));
+    let part = match replayed == asked.recorded_requests {
+        true => format!("all {} of them", grouped(replayed)),
+        false => {
+            format!("{} of {} in {} windows", grouped(replayed), grouped(asked.recorded_requests), asked.windows.len())
+        }
+    };
+    let recorded = match &asked.recorded_on {
+        RecordedDrive::Now => format!("recorded on {}", asked.candidates[asked.now].described.drive().name),
+        RecordedDrive::Instant => String::from("recorded on a drive that took no time"),
+        RecordedDrive::Other(described) => format!("recorded on {}", described.drive().name),
+    };
+    let sampled = if asked.windows.len() > 1 { " and of the windows" } else { "" };
+    format!(
+        "Replayed: requests and flushes of {}, {part}, {recorded}. Each waits for the completion that came last before it then, and for \
+         the pause after that; write buffers are empty at first. Intervals: 90 % of {} draws of all constants in doubt{sampled}. A drive \
+         pays if it makes the application {WORTH} times as fast in all of them; prices are yours to weigh.",
+        asked.file, asked.draws
+    )
+}

@@ -1,0 +1,65 @@
+//! MLPerf Storage's trace of a key-value cache: CSV with `Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase`.
+//!
+//! A line is one access to one object, with the tier in which the recorded system had it. Here, tiers follow from sizes and
+//! replacement. Lines of the phase `Evict` are therefore left out and counted: they are what the recorded tiers did. Source: the
+//! benchmark kv-cache of MLPerf Storage v3, its option `--io-trace-log`.
+
+use super::{LineMistake, TraceLine};
+use crate::inference::request::PromptRequest;
+use crate::random::mix;
+
+/// First line of a file.
+pub(super) const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
+/// What a line has to be, as messages say it.
+pub(super) const EXPECTED: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase, as MLPerf Storage has it: seconds, Read or \
+                                   Write, bytes, Tier-0 to Tier-2, a name, and Prefill, Decode or Evict";
+
+pub(super) fn read(text: &str) -> Result<TraceLine, LineMistake> {
+    if text.trim() == HEADER {
+        return Ok(TraceLine::Heading);
+    }
+    let wrong = |found: String| LineMistake::new(found, EXPECTED);
+    let fields: Vec<&str> = text.trim().split(',').collect();
+    let [time, operation, bytes, tier, key, phase] = fields[..] else {
+        return Err(wrong(format!("{} fields", fields.len())));
+    };
+    let seconds = time.parse::<f64>().map_err(|_| wrong(format!("`{time}` as a time")))?;
+    let is_write = match operation {
+        "Read" => false,
+        "Write" => true,
+        other => return Err(wrong(format!("`{other}` as an operation"))),
+    };
+    let bytes = bytes.parse::<u64>().ok().filter(|bytes| *bytes > 0);
+    let bytes = bytes.ok_or_else(|| wrong(format!("`{}` as a size", fields[2])))?;
+    if !["Tier-0", "Tier-1", "Tier-2"].contains(&tier) {
+        return Err(wrong(format!("`{tier}` as a tier")));
+    }
+    match phase {
+        "Prefill" | "Decode" => {}
+        "Evict" => return Ok(TraceLine::LeftOut("evictions of the recorded tiers")),
+        other => return Err(wrong(format!("`{other}` as a phase"))),
+    }
+    Ok(TraceLine::Request(PromptRequest {
+        at_ns: super::nanoseconds(seconds, 1e9)?,
+        ids: vec![identity(key)],
+        object_bytes: Some(bytes),
+        is_write,
+        ..PromptRequest::default()
+    }))
+}
+
+/// Returns 64 bits that stand for a name: its number, if it is one, otherwise a hash of its bytes.
+fn identity(key: &str) -> u64 {
+    key.parse().unwrap_or_else(|_| key.bytes().fold(0x6b65_7976, |hash, byte| mix(hash ^ u64::from(byte))))
+}
+
+/// Returns a line for each block of a request, with their ends: blocks that were there before are read, others are written.
+pub(super) fn written(request: &PromptRequest, block_bytes: impl Fn(usize) -> u64) -> String {
+    let line = |(place, id): (usize, &u64)| {
+        let (operation, phase) =
+            if place < request.repeated_blocks { ("Read", "Decode") } else { ("Write", "Prefill") };
+        let (seconds, micros) = (request.at_ns / 1_000_000_000, request.at_ns % 1_000_000_000 / 1000);
+        format!("{seconds}.{micros:06},{operation},{},Tier-0,{id},{phase}\n", block_bytes(place))
+    };
+    request.ids.iter().enumerate().map(line).collect()
+}

@@ -1,0 +1,46 @@
+//! Mooncake's JSON lines: `timestamp` in milliseconds, `input_length`, `output_length`, and `hash_ids` of blocks of 512 tokens.
+//!
+//! Newer traces have `session_id` and `delay` beside them; both are known, and change nothing, because `timestamp` says when the
+//! request arrives. Source: the trace files of kvcache-ai/Mooncake.
+
+use serde::Deserialize;
+
+use super::{LineMistake, TraceLine, checked_blocks, json};
+use crate::inference::request::PromptRequest;
+
+/// Tokens of a block.
+pub(super) const BLOCK_TOKENS: u64 = 512;
+/// What a line has to be, as messages say it.
+pub(super) const EXPECTED: &str =
+    "a JSON object with timestamp (milliseconds), input_length, output_length and hash_ids, as Mooncake has it";
+
+#[derive(Deserialize)]
+struct Line {
+    timestamp: f64,
+    input_length: u64,
+    output_length: u64,
+    hash_ids: Vec<u64>,
+}
+
+pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
+    let Line { timestamp, input_length, output_length, hash_ids } = json(text)?;
+    checked_blocks(input_length, hash_ids.len(), block_tokens)?;
+    Ok(TraceLine::Request(PromptRequest {
+        at_ns: super::nanoseconds(timestamp, 1e6)?,
+        input_tokens: input_length,
+        output_tokens: output_length,
+        ids: hash_ids,
+        ..PromptRequest::default()
+    }))
+}
+
+/// Returns the line of a request, with its end.
+pub(super) fn written(request: &PromptRequest) -> String {
+    format!(
+        "{{\"timestamp\": {}, \"input_length\": {}, \"output_length\": {}, \"hash_ids\": {}}}\n",
+        request.at_ns / 1_000_000,
+        request.input_tokens,
+        request.output_tokens,
+        super::listed(&request.ids)
+    )
+}

@@ -1,0 +1,114 @@
+//! Times of a drive under the accesses of a cache.
+
+use super::{generated, plan};
+use crate::drive::Drive;
+use crate::inference::generate::PromptMix;
+use crate::inference::model::Accelerators;
+use crate::inference::source::PromptSource;
+use crate::inference::study::{CacheLifetime, CacheMeasurement, CacheWalk, has_writes, walk};
+use crate::inference::tiers::{DriveAccess, RequestParts};
+use crate::inference::windows::{CacheDrive, DrivePiece, SampledWindow, StripedDrives, WindowRequest, WindowWork};
+use crate::request::{Io, Op};
+use crate::simulation::simulate;
+use crate::time::Span;
+use crate::workload::fio;
+
+fn lone_reads(sizes: &[u32]) -> WindowWork {
+    let request = |place: usize| WindowRequest {
+        at: Span::from_ms(10 * place as u64),
+        counts: true,
+        parts: RequestParts::default(),
+    };
+    let piece = |(place, bytes): (usize, &u32)| DrivePiece {
+        request: place as u32,
+        io: Io { op: Op::Read, offset: 0, bytes: *bytes },
+    };
+    WindowWork {
+        requests: (0..sizes.len()).map(request).collect(),
+        pieces: sizes.iter().enumerate().map(piece).collect(),
+    }
+}
+
+#[test]
+fn wait_of_a_lone_read_is_the_latency_that_a_run_has() {
+    let mut drive = Drive::shipped("optane-p5800x").unwrap();
+    drive.host.variation = 0.0;
+    for bytes in [4096u32, 65_536] {
+        let size = bytes.to_string();
+        let file =
+            fio::from_flags(&[("rw", "randread"), ("bs", &size), ("iodepth", "1"), ("number_ios", "50")]).unwrap();
+        let outcome = simulate(&drive, &file.resolve(&drive.limits(), &Default::default()).unwrap(), 1).unwrap();
+        let run = outcome.jobs[0].read.total.mean().as_us();
+        let times = CacheDrive::new(&drive, false, 1).run(&lone_reads(&[bytes; 20]), false);
+        let waits: Vec<f64> = times.read_waits.iter().map(|wait| wait.unwrap().as_us()).collect();
+        let mean = waits.iter().sum::<f64>() / 20.0;
+        assert!((mean / run - 1.0).abs() < 0.02, "{mean} {run}");
+    }
+}
+
+#[test]
+fn pieces_of_all_drives_are_whole_and_of_one_its_share() {
+    let access = DriveAccess { op: Op::Read, offset: 3 << 12, objects: 80, object_bytes: 65_536 };
+    let bytes = |count| {
+        let pieces = StripedDrives { count, chunk_bytes: 1 << 20 }.pieces(&access).collect::<Vec<Io>>();
+        assert!(pieces.iter().all(|io| io.bytes <= 1 << 20 && io.offset.is_multiple_of(4096)));
+        pieces.iter().map(|io| u64::from(io.bytes)).sum::<u64>()
+    };
+    assert_eq!(bytes(1), 80 * 65_536);
+    assert_eq!(bytes(2), (3 << 20) - (3 << 12));
+}
+
+#[test]
+fn windows_lie_in_the_trace_one_behind_the_other() {
+    for (requests, windows, pieces_per_request) in [(36_000, 20, 24.0), (50, 20, 1e6), (1000, 5, 0.0), (2, 20, 1.0)] {
+        let drawn = SampledWindow::draw(requests, windows, pieces_per_request, 1000, 3);
+        assert!(drawn.windows(2).all(|pair| pair[0].end() <= pair[1].first), "{drawn:?}");
+        assert!(drawn.last().unwrap().end() <= requests && drawn[0].counted > 0, "{drawn:?}");
+    }
+}
+
+fn measured(name: &str) -> super::super::study::CacheAnswer {
+    let drive = Drive::shipped(name).unwrap();
+    let block = 512 * 327_680;
+    let plan = plan(512, [100 * block, 300 * block, 900 * block]);
+    let source = PromptSource::generated(generated(PromptMix::ToolAgent, 60.0, 512));
+    let drives = StripedDrives { count: 16, chunk_bytes: 1 << 20 };
+    let windows = SampledWindow::draw(source.sums().requests, 4, 20.0, 100, 1);
+    let walk: CacheWalk = walk(&source, &plan, &windows, drives).unwrap();
+    let cache = CacheDrive::new(&drive, has_writes(&walk.windows), 1);
+    let run = |is_closed: bool| walk.windows.iter().map(|work| cache.run(work, is_closed)).collect();
+    let accelerators = Accelerators::named("h100", 8).unwrap();
+    let (open, closed) = (run(false), run(true));
+    CacheMeasurement {
+        drive: &drive,
+        drives,
+        sums: source.sums(),
+        plan: &plan,
+        accelerators,
+        walk: &walk,
+        open,
+        closed,
+    }
+    .answer()
+}
+
+#[test]
+fn first_tokens_come_sooner_with_a_cache_and_intervals_hold_their_means() {
+    let answer = measured("optane-p5800x");
+    let means = [&answer.without_drive, &answer.recomputed].map(|time| time.mean_s);
+    assert!(means[0] < means[1], "{answer:?}");
+    for time in [answer.first_token, answer.without_drive, answer.recomputed, answer.read_wait.unwrap()] {
+        assert!(time.interval_s[0] <= time.mean_s && time.mean_s <= time.interval_s[1], "{time:?}");
+        assert!(time.interval_s[1] > time.interval_s[0] && time.p50_s <= time.p99_s, "{time:?}");
+    }
+    assert!(answer.prefill_shares[0] < answer.prefill_shares[1] && answer.prefill_shares[1] < answer.prefill_shares[2]);
+    let per_day = answer.written_bytes_per_s * 86_400.0
+        / (16.0 * Drive::shipped("optane-p5800x").unwrap().limits().capacity_bytes as f64);
+    assert!((answer.drive_writes_per_day / per_day - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn drive_without_an_endurance_says_what_is_missing() {
+    let CacheLifetime::Missing(missing) = measured("dram-card").lifetime else { panic!("an answer") };
+    assert!(missing.contains("media.endurance_cycles"), "{missing}");
+}
