@@ -28,7 +28,7 @@ const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
 /// Drives that are compared if none is named.
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
 /// Accesses of all windows together, of each drive.
-const PIECES: u64 = 16_000;
+const PIECES: u64 = 8000;
 /// Windows in which the drive runs at full rate, and windows that are simulated side by side: each has a copy of the drive.
 const CLOSED: usize = 3;
 const SIDE_BY_SIDE: usize = 4;
@@ -236,18 +236,26 @@ impl CacheQuestion {
         let plan = self.plan_on(&drive)?;
         let sums = self.source.sums();
         let drives = StripedDrives { count: self.drives, chunk_bytes: self.io_bytes };
-        let pieces = sums.mean_bytes(&plan.model) / self.io_bytes as f64 / self.drives as f64;
+        let walk_with = |windows: &[SampledWindow]| walk(&self.source, &plan, &self.accelerators, windows, drives);
+        // Windows are as long as what reaches the drive lets them be.
+        let totals = walk_with(&[])?.totals;
+        let pieces =
+            (totals.hits[2].bytes + totals.written.bytes) as f64 / self.io_bytes.min(object_bytes(&plan)) as f64;
+        let pieces = pieces / sums.requests as f64 / self.drives as f64;
         let windows = SampledWindow::draw(sums.requests, self.windows, pieces, PIECES / self.windows, self.seed);
-        let walk = walk(&self.source, &plan, &windows, drives)?;
+        let walk = walk_with(&windows)?;
         let cache = CacheDrive::new(&drive, has_writes(&walk.windows), self.seed);
         let open = run(&cache, &walk, walk.windows.len(), false, progress);
         let closed = run(&cache, &walk, CLOSED.min(walk.windows.len()), true, progress);
-        let accelerators = self.accelerators;
-        let measured =
-            CacheMeasurement { drive: &drive, drives, sums, plan: &plan, accelerators, walk: &walk, open, closed };
+        let measured = CacheMeasurement { drive: &drive, drives, sums, plan: &plan, walk: &walk, open, closed };
         let answer = measured.answer();
         Ok(AnsweredDrive { drive, plan, answer })
     }
+}
+
+/// Bytes of an object of a full block.
+fn object_bytes(plan: &CachePlan) -> u64 {
+    plan.layout.objects(&plan.model, plan.block_tokens).1
 }
 
 /// Simulates `count` of the windows, evenly chosen, on all processors.

@@ -24,7 +24,7 @@ pub(super) fn page(question: &CacheQuestion, answered: &[AnsweredDrive]) -> Stri
     page.finish()
 }
 
-const NOTE: &str = "Means over the sampled windows; the table has their 95 % intervals. Waiting is the time until the last read of a \
+const NOTE: &str = "Means; the table has 95 % intervals of what is sampled. Waiting is the time until the last read of a \
                     request from the drive and its copy from host memory.";
 
 fn key(name: &str, cause: LatencyCause) -> LegendKey {

@@ -108,11 +108,16 @@ pub(super) fn years(years: f64) -> String {
 
 /// What keeps questions from being answered.
 fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
-    let missing = answered.iter().filter_map(|one| match &one.answer.lifetime {
+    let lives = answered.iter().filter_map(|one| match &one.answer.lifetime {
         CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
         _ => None,
     });
-    missing.collect()
+    let unread = answered.iter().filter(|one| one.answer.read_wait.is_none() && one.answer.totals.hits[2].blocks > 0);
+    let waits = unread.map(|one| {
+        let name = &one.drive.name;
+        format!("How long requests wait for {name} is unknown: no window has a read of it; --windows takes more.")
+    });
+    lives.chain(waits).collect()
 }
 
 /// A row for each drive.
@@ -203,11 +208,11 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
     let (objects, object_bytes) = plan.layout.objects(&plan.model, plan.block_tokens);
     let mut text = format!(
         "{}: {} of {} tokens, in {}. A token takes {}; a block of {} is {} of {}. Tiers: {} of accelerator memory, {} of host memory, \
-         and the drives; {}. Totals of blocks, tokens and bytes are exact. Times are of {} in {} windows, drawn with seed {}, with \
-         95 % intervals{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
+         and the drives; {}. Totals of blocks, tokens and bytes are exact, and so is computing. Waits for the drive are of {} in {} windows, drawn with seed {}, \
+         with 95 % intervals{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
          they compute prompts for {} of the time (without the drive {}, without a cache {}).",
         source(&question.source),
-        describe::counted(sums.requests, "prompt or access"),
+        requests(question),
         grouped(sums.input_tokens),
         quantity(sums.duration_ns as f64 / 1e9, "s"),
         describe::size(plan.model.token_bytes()),
@@ -229,6 +234,16 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
         text += &format!(" {} tokens have no identity, and are computed each time.", grouped(unnamed));
     }
     text
+}
+
+fn requests(question: &CacheQuestion) -> String {
+    let has_objects = matches!(&question.source, PromptSource::File(trace) if trace.format.has_objects());
+    let noun = if has_objects { "object access" } else { "prompt" };
+    let number = question.source.sums().requests;
+    match (has_objects, number) {
+        (true, 2..) => format!("{} object accesses", grouped(number)),
+        _ => describe::counted(number, noun),
+    }
 }
 
 fn rules(question: &CacheQuestion) -> String {

@@ -115,7 +115,7 @@ pub(super) fn assumptions(asked: &WhatIf) -> String {
     format!(
         "Replayed: requests and flushes of {}, {part}, {recorded}. Each waits for the completion that came last before it then, and for \
          the pause after that; write buffers are empty at first. Intervals: 90 % of {} draws of all constants in doubt{sampled}. A drive \
-         pays if it makes the application {WORTH} times as fast in all of them; prices are yours to weigh.",
+         pays if the lower end is {WORTH} or more; prices are yours to weigh.",
         asked.file, asked.draws
     )
 }

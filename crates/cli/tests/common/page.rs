@@ -5,7 +5,7 @@
 //! | `console` | commands behind `$ `, each with what it prints; a line `...` stands for any number of lines |
 //! | `sh` | commands that end with 0; what they print is not shown |
 //! | `usage` | synopses, of which command and flags are those of the program |
-//! | `toml` | a drive or some sections of one; `toml plan`, `toml costs`, `toml prices`, `toml media`: part of a plan, prices of a sweep or of `breakeven`, a preset's row |
+//! | `toml` | a drive or some sections of one; `toml plan`, `toml costs`, `toml prices`, `toml media`: part of a plan, prices of a sweep or of `breakeven`, a preset's row; `toml model`: a language model |
 //! | `json` | a document |
 //! | `python`, `rust`, `c` | code that other tests run or compile |
 //! | `text` | what is no code: drawings, formulas, what the block of Python before it prints |
@@ -119,6 +119,9 @@ impl Folder {
             Some("plan") => ("block.sweep.toml", plan(&text), "phaselink sweep block.sweep.toml"),
             Some("costs") => ("block.costs.toml", text, COSTS),
             Some("prices") => ("block.toml", text, "phaselink breakeven block.toml"),
+            Some("model") => {
+                ("block.toml", text, "phaselink kvcache optane-p5800x --duration 20 --kv-model block.toml")
+            }
             Some("media") => ("block.toml", drive_with_row(&text), "phaselink check block.toml"),
             _ => ("block.toml", drive(text), "phaselink check block.toml"),
         };

@@ -2,7 +2,7 @@
 
 use super::model::Accelerators;
 use super::source::{PromptSource, PromptSums};
-use super::tiers::{CachePlan, CacheTotals, RequestParts, Tiers};
+use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestParts, Tiers};
 use super::windows::{SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
 use crate::drive::Drive;
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
@@ -17,14 +17,122 @@ const YEAR_DAYS: f64 = 365.25;
 const NORMAL: f64 = 1.959_964;
 /// Largest write whose amplification is computed; larger ones fill whole blocks of the flash as these do.
 const WRITE_BYTES_MAX: u64 = 1 << 24;
+/// Requests that are kept for percentiles.
+const KEPT_MAX: usize = 1 << 16;
 
 /// Totals of a trace, and the work in its windows.
 #[derive(Clone, Debug)]
 pub struct CacheWalk {
     /// Exact totals of all requests.
     pub totals: CacheTotals,
+    /// Times that do not depend on the drive, of all requests.
+    pub prompts: PromptTimes,
     /// Work in each window.
     pub windows: Vec<WindowWork>,
+}
+
+/// Times of requests that follow from their cached and computed parts alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PartTimes {
+    /// Seconds of the computation: with the cache, without the drive, without any cache.
+    pub prefill_s: [f64; 3],
+    /// Seconds in which blocks of host memory are copied to the accelerators.
+    pub copy_s: f64,
+    /// Bytes that are read from all drives.
+    pub drive_bytes: u64,
+}
+
+/// Sums of these times over all requests, and some requests one by one.
+#[derive(Clone, Debug)]
+pub struct PromptTimes {
+    /// Number of requests.
+    requests: u64,
+    prefill_s: [f64; 3],
+    copy_s: f64,
+    /// Every `stride`-th request, for percentiles.
+    kept: Vec<PartTimes>,
+    stride: u64,
+}
+
+impl PromptTimes {
+    fn new() -> PromptTimes {
+        PromptTimes { requests: 0, prefill_s: [0.0; 3], copy_s: 0.0, kept: Vec::new(), stride: 1 }
+    }
+
+    fn add(&mut self, times: PartTimes) {
+        if self.requests.is_multiple_of(self.stride) {
+            if self.kept.len() == KEPT_MAX {
+                let mut place = 0;
+                self.kept.retain(|_| {
+                    place += 1;
+                    place % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            if self.requests.is_multiple_of(self.stride) {
+                self.kept.push(times);
+            }
+        }
+        self.requests += 1;
+        self.copy_s += times.copy_s;
+        self.prefill_s.iter_mut().zip(times.prefill_s).for_each(|(sum, part)| *sum += part);
+    }
+
+    /// Mean seconds of the computation: with the cache, without the drive, without any cache.
+    pub fn mean_prefill_s(&self) -> [f64; 3] {
+        self.prefill_s.map(|sum| sum / self.requests.max(1) as f64)
+    }
+
+    /// Time to the first token, where waits add so many seconds for each byte of the drive, with the ends of their interval.
+    fn first_token(&self, place: usize, drive_bytes: u64, wait: WaitRate) -> SampledTime {
+        let copies = if place < 2 { self.copy_s } else { 0.0 };
+        let exact_s = (self.prefill_s[place] + copies) / self.requests.max(1) as f64;
+        let bytes = if place == 0 { drive_bytes as f64 / self.requests.max(1) as f64 } else { 0.0 };
+        let of_request = |times: &PartTimes| {
+            let copy_s = if place < 2 { times.copy_s } else { 0.0 };
+            let bytes = if place == 0 { times.drive_bytes as f64 } else { 0.0 };
+            times.prefill_s[place] + copy_s + bytes * wait.s_per_byte
+        };
+        let mut kept: Vec<f64> = self.kept.iter().map(of_request).collect();
+        kept.sort_by(f64::total_cmp);
+        SampledTime {
+            mean_s: exact_s + bytes * wait.s_per_byte,
+            interval_s: wait.interval().map(|s_per_byte| exact_s + bytes * s_per_byte),
+            p50_s: at(&kept, 0.5),
+            p99_s: at(&kept, 0.99),
+        }
+    }
+}
+
+/// Seconds that a request waits for each byte that it reads from the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct WaitRate {
+    s_per_byte: f64,
+    half_width: f64,
+}
+
+impl WaitRate {
+    /// Ratio of all waits to all bytes, each summed up by window. The error of a ratio is that of its numerator less the ratio times
+    /// its denominator (Cochran, "Sampling Techniques", 1977, chapter 6).
+    fn of(windows: &[(f64, f64)]) -> WaitRate {
+        let (waits, bytes) = windows.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if bytes == 0.0 {
+            return WaitRate::default();
+        }
+        let s_per_byte = waits / bytes;
+        let errors: Vec<f64> = windows.iter().map(|(wait, bytes)| wait - s_per_byte * bytes).collect();
+        WaitRate { s_per_byte, half_width: half_width(&errors) * windows.len() as f64 / bytes }
+    }
+
+    fn interval(&self) -> [f64; 2] {
+        [(self.s_per_byte - self.half_width).max(0.0), self.s_per_byte + self.half_width]
+    }
+}
+
+/// Value below which a share of sorted values lies; 0 of none.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let place = (share * sorted.len() as f64) as usize;
+    sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
 /// Serves all requests of a trace from the tiers, and keeps what reaches the first drive in the windows.
@@ -34,10 +142,12 @@ pub struct CacheWalk {
 pub fn walk(
     source: &PromptSource,
     plan: &CachePlan,
+    accelerators: &Accelerators,
     windows: &[SampledWindow],
     drives: StripedDrives,
 ) -> Result<CacheWalk, Problem> {
     let mut tiers = Tiers::new(plan.clone());
+    let mut prompts = PromptTimes::new();
     let mut works = vec![WindowWork::default(); windows.len()];
     let (mut place, mut start_ns) = (0, 0);
     for (number, request) in (0u64..).zip(source.requests()) {
@@ -47,7 +157,8 @@ pub fn walk(
         }
         let window = windows.get(place).filter(|window| number >= window.first);
         let Some(window) = window else {
-            tiers.serve(&request, &mut |_| ());
+            let parts = tiers.serve(&request, &mut |_| ());
+            prompts.add(part_times(plan, accelerators, &parts));
             continue;
         };
         if number == window.first {
@@ -55,10 +166,25 @@ pub fn walk(
         }
         let work = &mut works[place];
         let parts = tiers.serve(&request, &mut |access| add_pieces(work, drives, &access));
+        prompts.add(part_times(plan, accelerators, &parts));
         let counts = number >= window.first + window.lead_in;
         work.requests.push(WindowRequest { at: Span::from_ns(request.at_ns - start_ns), counts, parts });
     }
-    Ok(CacheWalk { totals: tiers.totals().clone(), windows: works })
+    Ok(CacheWalk { totals: tiers.totals().clone(), prompts, windows: works })
+}
+
+fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestParts) -> PartTimes {
+    let token_bytes = plan.model.token_bytes();
+    // Objects have bytes alone.
+    let tokens = |count: &BlockCount| count.tokens.max(count.bytes.div_ceil(token_bytes));
+    let hits = parts.hits.each_ref().map(tokens);
+    let cached = [hits.iter().sum::<u64>(), hits[0] + hits[1], 0];
+    let all = cached[0] + tokens(&parts.computed);
+    PartTimes {
+        prefill_s: cached.map(|cached| accelerators.prefill_s(&plan.model, cached, all - cached)),
+        copy_s: parts.hits[1].bytes as f64 / accelerators.host_bytes_per_s,
+        drive_bytes: parts.hits[2].bytes,
+    }
 }
 
 /// A mean over windows with its interval (95 %), and percentiles over requests.
@@ -83,13 +209,12 @@ impl SampledTime {
             return None;
         }
         all.sort_by(f64::total_cmp);
-        let at = |share: f64| all[((share * all.len() as f64) as usize).min(all.len() - 1)];
         let (middle, half) = (mean(&means), half_width(&means));
         Some(SampledTime {
             mean_s: middle,
             interval_s: [(middle - half).max(0.0), middle + half],
-            p50_s: at(0.5),
-            p99_s: at(0.99),
+            p50_s: at(&all, 0.5),
+            p99_s: at(&all, 0.99),
         })
     }
 }
@@ -186,8 +311,6 @@ pub struct CacheMeasurement<'a> {
     pub sums: PromptSums,
     /// The cache.
     pub plan: &'a CachePlan,
-    /// Accelerators that compute prompts.
-    pub accelerators: Accelerators,
     /// Totals and windows.
     pub walk: &'a CacheWalk,
     /// Times of each window at the requests' own times.
@@ -196,27 +319,20 @@ pub struct CacheMeasurement<'a> {
     pub closed: Vec<WindowTimes>,
 }
 
-/// Seconds of a request.
-struct RequestTimes {
-    read_wait_s: Option<f64>,
-    /// Times to the first token: with the cache, without the drive, without any cache.
-    first_token_s: [f64; 3],
-    /// Times of the computation, likewise.
-    prefill_s: [f64; 3],
-}
-
 impl CacheMeasurement<'_> {
     /// Makes the answer.
     pub fn answer(&self) -> CacheAnswer {
-        let windows: Vec<Vec<RequestTimes>> =
-            self.walk.windows.iter().zip(&self.open).map(|it| self.times(it)).collect();
-        let all = |time: &dyn Fn(&RequestTimes) -> Option<f64>| -> Vec<Vec<f64>> {
-            windows.iter().map(|window| window.iter().filter_map(time).collect()).collect()
-        };
-        let first_token = |place: usize| SampledTime::of(&all(&|it| Some(it.first_token_s[place]))).unwrap_or_default();
+        let windows: Vec<Vec<(f64, u64)>> = self.walk.windows.iter().zip(&self.open).map(waits).collect();
+        let sums = windows.iter().map(|window| {
+            window.iter().fold((0.0, 0.0), |sum, (wait_s, bytes)| (sum.0 + wait_s, sum.1 + *bytes as f64))
+        });
+        let rate = WaitRate::of(&sums.collect::<Vec<_>>());
+        let waits_s: Vec<Vec<f64>> =
+            windows.iter().map(|window| window.iter().map(|(wait_s, _)| *wait_s).collect()).collect();
         let duration_s = (self.sums.duration_ns as f64 / 1e9).max(1e-9);
         let per_s = self.sums.requests as f64 / duration_s;
-        let share = |place: usize| mean(&all(&|it| Some(it.prefill_s[place])).concat()) * per_s;
+        let prompts = &self.walk.prompts;
+        let first_token = |place: usize| prompts.first_token(place, self.walk.totals.hits[2].bytes, rate);
         let totals = self.walk.totals.clone();
         let written_bytes_per_s = totals.written.bytes as f64 / duration_s;
         let capacity_bytes = self.drive.limits().capacity_bytes as f64 * self.drives.count as f64;
@@ -225,14 +341,15 @@ impl CacheMeasurement<'_> {
             read_bytes_per_s: totals.hits[2].bytes as f64 / duration_s,
             written_bytes_per_s,
             most_bytes_per_s: self.most_bytes_per_s(),
-            read_wait: SampledTime::of(&all(&|it| it.read_wait_s)),
+            read_wait: SampledTime::of(&waits_s),
             first_token: first_token(0),
             without_drive: first_token(1),
             recomputed: first_token(2),
-            prefill_shares: [share(0), share(1), share(2)],
+            prefill_shares: prompts.mean_prefill_s().map(|mean_s| mean_s * per_s),
             drive_writes_per_day: written_bytes_per_s * DAY_S / capacity_bytes,
             lifetime: self.lifetime(written_bytes_per_s * DAY_S / self.drives.count as f64),
-            sampled_requests: windows.iter().map(|window| window.len() as u64).sum(),
+            sampled_requests: self.walk.windows.iter().flat_map(|work| &work.requests).filter(|it| it.counts).count()
+                as u64,
             totals,
         }
     }
@@ -241,29 +358,6 @@ impl CacheMeasurement<'_> {
         let bytes: u64 = self.closed.iter().map(|times| times.bytes).sum();
         let busy_s: f64 = self.closed.iter().map(|times| times.busy.as_s()).sum();
         (bytes > 0).then(|| bytes as f64 / busy_s * self.drives.count as f64)
-    }
-
-    fn times(&self, (work, times): (&WindowWork, &WindowTimes)) -> Vec<RequestTimes> {
-        let pairs = work.requests.iter().zip(&times.read_waits).filter(|(request, _)| request.counts);
-        pairs.map(|(request, wait)| self.times_of(&request.parts, wait.map(Span::as_s))).collect()
-    }
-
-    fn times_of(&self, parts: &RequestParts, read_wait_s: Option<f64>) -> RequestTimes {
-        let token_bytes = self.plan.model.token_bytes();
-        // Objects have bytes alone.
-        let tokens = |count: &super::tiers::BlockCount| count.tokens.max(count.bytes.div_ceil(token_bytes));
-        let hits = parts.hits.each_ref().map(tokens);
-        let computed = tokens(&parts.computed);
-        let cached = [hits.iter().sum::<u64>(), hits[0] + hits[1], 0];
-        let all = cached[0] + computed;
-        let prefill_s = cached.map(|cached| self.accelerators.prefill_s(&self.plan.model, cached, all - cached));
-        let copy_s = parts.hits[1].bytes as f64 / self.accelerators.host_bytes_per_s;
-        let waits_s = [read_wait_s.unwrap_or(0.0) + copy_s, copy_s, 0.0];
-        RequestTimes {
-            read_wait_s,
-            first_token_s: std::array::from_fn(|place| prefill_s[place] + waits_s[place]),
-            prefill_s,
-        }
     }
 
     /// Lifetime of a drive to which so many bytes are written a day.
@@ -304,6 +398,12 @@ fn flash_lifetimes(drive: &Drive, bytes: u32) -> Result<[crate::predict::lifetim
         flash_lifetime(drive, WrittenPattern::Random, bytes)?,
         flash_lifetime(drive, WrittenPattern::Sequential, bytes)?,
     ])
+}
+
+/// Waits of the requests of a window that count and read, in seconds, with the bytes that each read from all drives.
+fn waits((work, times): (&WindowWork, &WindowTimes)) -> Vec<(f64, u64)> {
+    let pairs = work.requests.iter().zip(&times.read_waits).filter(|(request, _)| request.counts);
+    pairs.filter_map(|(request, wait)| Some((wait.as_ref()?.as_s(), request.parts.hits[2].bytes))).collect()
 }
 
 /// True if any window has a write.

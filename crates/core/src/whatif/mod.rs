@@ -160,7 +160,7 @@ impl AttachedDrive {
     pub fn replay(&self, requests: &[DependentRequest]) -> ReplayedWindow {
         let AttachedDrive { mut engine, thread, has_flush } = self.clone();
         let start = Time::ZERO + START;
-        let mut replay = Replay::new(requests, start);
+        let mut replay = DependentReplay::new(requests, start);
         while let Some(at) = replay.next_due(&mut engine) {
             let Some(place) = replay.pop(at) else { continue };
             let io = requests[index(place)].io;
@@ -179,7 +179,7 @@ impl AttachedDrive {
 }
 
 /// A replay in progress.
-struct Replay<'a> {
+struct DependentReplay<'a> {
     requests: &'a [DependentRequest],
     /// Requests that wait for each.
     waiting: Vec<Vec<u32>>,
@@ -190,8 +190,8 @@ struct Replay<'a> {
     open: usize,
 }
 
-impl<'a> Replay<'a> {
-    fn new(requests: &'a [DependentRequest], start: Time) -> Replay<'a> {
+impl<'a> DependentReplay<'a> {
+    fn new(requests: &'a [DependentRequest], start: Time) -> DependentReplay<'a> {
         let mut waiting = vec![Vec::new(); requests.len()];
         let mut due = BinaryHeap::new();
         for (place, request) in (0u32..).zip(requests) {
@@ -201,7 +201,7 @@ impl<'a> Replay<'a> {
             }
         }
         let (issued, done) = (vec![start; requests.len()], vec![None; requests.len()]);
-        Replay { requests, waiting, due, issued, done, open: requests.len() }
+        DependentReplay { requests, waiting, due, issued, done, open: requests.len() }
     }
 
     /// Runs the drive until the next request is due, and returns that instant; none if all requests are done.
@@ -253,7 +253,7 @@ impl<'a> Replay<'a> {
         for (from, to) in spans {
             let from = from.max(end);
             if to > from {
-                sum = sum + to.since(from);
+                sum += to.since(from);
                 end = to;
             }
         }

@@ -15,7 +15,7 @@ pub(super) const EXPECTED: &str = "a JSON object with chat_id, parent_chat_id, t
                                    turn and hash_ids, as Qwen-Bailian has it";
 
 #[derive(Deserialize)]
-struct Line {
+struct BailianLine {
     chat_id: i64,
     parent_chat_id: i64,
     timestamp: f64,
@@ -27,7 +27,7 @@ struct Line {
 }
 
 pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
-    let Line { chat_id, parent_chat_id, timestamp, input_length, output_length, turn, hash_ids } = json(text)?;
+    let BailianLine { chat_id, parent_chat_id, timestamp, input_length, output_length, turn, hash_ids } = json(text)?;
     checked_blocks(input_length, hash_ids.len(), block_tokens)?;
     let chat = u64::try_from(chat_id).map_err(|_| LineMistake::new(format!("chat_id {chat_id}"), "0 or more"))?;
     Ok(TraceLine::Request(PromptRequest {

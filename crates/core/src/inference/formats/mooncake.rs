@@ -15,7 +15,7 @@ pub(super) const EXPECTED: &str =
     "a JSON object with timestamp (milliseconds), input_length, output_length and hash_ids, as Mooncake has it";
 
 #[derive(Deserialize)]
-struct Line {
+struct MooncakeLine {
     timestamp: f64,
     input_length: u64,
     output_length: u64,
@@ -23,7 +23,7 @@ struct Line {
 }
 
 pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
-    let Line { timestamp, input_length, output_length, hash_ids } = json(text)?;
+    let MooncakeLine { timestamp, input_length, output_length, hash_ids } = json(text)?;
     checked_blocks(input_length, hash_ids.len(), block_tokens)?;
     Ok(TraceLine::Request(PromptRequest {
         at_ns: super::nanoseconds(timestamp, 1e6)?,

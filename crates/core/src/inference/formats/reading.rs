@@ -32,7 +32,7 @@ pub struct TokenTrace {
     pub input_tokens: u64,
     /// Bytes of all accesses to objects, in traces that have them.
     pub object_bytes: u64,
-    /// Lines that are not replayed, by kind, with their number.
+    /// TraceLines that are not replayed, by kind, with their number.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
@@ -51,7 +51,7 @@ impl TokenTrace {
             let found = "it can be read only once, and is read twice";
             return Err(Problem::new(&file.name, None, found, "a file").into());
         }
-        let mut lines = Lines::open(&file)?;
+        let mut lines = TraceLines::open(&file)?;
         lines.fill(RECORD_BYTES)?;
         let format = format.or_else(|| TokenTraceFormat::detect(&lines.buffer)).ok_or_else(|| {
             let names = TokenTraceFormat::ALL.map(TokenTraceFormat::name).join(", ");
@@ -102,7 +102,7 @@ impl TokenTrace {
 
     /// Reads the trace from its start; the first request arrives at zero.
     pub fn requests(&self) -> TraceReading {
-        let lines = Lines::open(&self.file);
+        let lines = TraceLines::open(&self.file);
         let (lines, failure) = match lines {
             Ok(lines) => (Some(lines), None),
             Err(problem) => (None, Some(problem)),
@@ -122,7 +122,7 @@ impl TokenTrace {
 
 /// A trace that is being read.
 pub struct TraceReading {
-    lines: Option<Lines>,
+    lines: Option<TraceLines>,
     failure: Option<Problem>,
     name: String,
     format: TokenTraceFormat,
@@ -197,7 +197,7 @@ impl TraceReading {
 }
 
 /// Bytes of a file, handed out line by line or record by record.
-struct Lines {
+struct TraceLines {
     name: String,
     pieces: Pieces,
     buffer: Vec<u8>,
@@ -208,10 +208,10 @@ struct Lines {
     is_over: bool,
 }
 
-impl Lines {
-    fn open(file: &File) -> Result<Lines, Problem> {
+impl TraceLines {
+    fn open(file: &File) -> Result<TraceLines, Problem> {
         let pieces = file.pieces()?;
-        Ok(Lines { name: file.name.clone(), pieces, buffer: Vec::new(), start: 0, number: 0, is_over: false })
+        Ok(TraceLines { name: file.name.clone(), pieces, buffer: Vec::new(), start: 0, number: 0, is_over: false })
     }
 
     /// Reads on until so many bytes are at hand, or the file ends.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{generated, plan};
+use super::{accelerators, generated, plan};
 use crate::inference::formats::{TokenTrace, TokenTraceFormat};
 use crate::inference::generate::PromptMix;
 use crate::inference::source::PromptSource;
@@ -201,7 +201,7 @@ fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
     assert_eq!(trace.format, format);
     let source = PromptSource::File(trace);
     let striped = StripedDrives { count: 1, chunk_bytes: 1 << 20 };
-    let walk = crate::inference::study::walk(&source, plan, &[], striped).unwrap();
+    let walk = crate::inference::study::walk(&source, plan, &accelerators(), &[], striped).unwrap();
     let text = || std::str::from_utf8(file_bytes).unwrap();
     let accesses = match format {
         TokenTraceFormat::Mlperf => csv_accesses(text()),
@@ -248,7 +248,8 @@ fn tiers_that_are_not_there_pass_blocks_on_to_the_next() {
     for tier_bytes in [[0, 0, 900 * block], [0, 900 * block, 0], [500 * block, 0, 900 * block]] {
         let source = PromptSource::generated(generated(PromptMix::ToolAgent, 60.0, 512));
         let striped = StripedDrives { count: 1, chunk_bytes: 1 << 20 };
-        let walk = crate::inference::study::walk(&source, &plan(512, tier_bytes), &[], striped).unwrap();
+        let walk =
+            crate::inference::study::walk(&source, &plan(512, tier_bytes), &accelerators(), &[], striped).unwrap();
         for (hits, bytes) in walk.totals.hits.iter().zip(tier_bytes) {
             assert_eq!(hits.blocks > 0, bytes > 0, "{tier_bytes:?}: {:?}", walk.totals);
         }

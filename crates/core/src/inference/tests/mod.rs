@@ -3,11 +3,15 @@ mod files;
 mod times;
 
 use super::generate::{GeneratedTrace, PromptMix};
-use super::model::{KvLayout, LanguageModel};
+use super::model::{Accelerators, KvLayout, LanguageModel};
 use super::tiers::{CachePlan, DriveWrites, TierReplacement};
 
 fn generated(mix: PromptMix, seconds: f64, block_tokens: u64) -> GeneratedTrace {
     GeneratedTrace { mix, rate_per_s: 10.0, duration_s: seconds, block_tokens, seed: 7 }
+}
+
+fn accelerators() -> Accelerators {
+    Accelerators::named("h100", 8).unwrap()
 }
 
 fn plan(block_tokens: u64, tier_bytes: [u64; 3]) -> CachePlan {
