@@ -106,7 +106,7 @@ pub(super) fn years(years: f64) -> String {
     }
 }
 
-/// What keeps questions from being answered.
+/// Reasons why questions have no answer.
 fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     let lives = answered.iter().filter_map(|one| match &one.answer.lifetime {
         CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
@@ -172,7 +172,7 @@ pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     table
 }
 
-/// Where blocks were found, exactly.
+/// Exact numbers of blocks by the tier that had them.
 pub(super) fn blocks(one: &AnsweredDrive) -> Table {
     let totals = &one.answer.totals;
     let mut table = Table::new().left("");
@@ -200,7 +200,7 @@ pub(super) fn blocks(one: &AnsweredDrive) -> Table {
     table
 }
 
-/// What the figures rest on.
+/// Assumptions behind the figures.
 pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let (plan, sums) = (&question.plan, question.source.sums());
     let sampled = answered.first().map_or(0, |one| one.answer.sampled_requests);

@@ -110,7 +110,7 @@ enum RecordedDrive {
 struct RankedCandidate {
     /// Place among the candidates.
     place: usize,
-    /// How many times as fast the application is as now.
+    /// Ratio of the time on the drive of now to the time on this one.
     gain: Interval,
     central: f64,
     /// Seconds of the replayed part, and of those, seconds in which requests were in flight.

@@ -97,7 +97,7 @@ pub(super) fn table(asked: &WhatIf, ranked: &[RankedCandidate]) -> Table {
     table
 }
 
-/// What the figures rest on.
+/// Assumptions behind the figures.
 pub(super) fn assumptions(asked: &WhatIf) -> String {
     let replayed = u64::from(whatif::requests_of(&asked.windows));
     let part = match replayed == asked.recorded_requests {

@@ -7,7 +7,7 @@ use crate::spelling;
 
 /// Shipped models, one table each.
 const SHIPPED: &str = include_str!("models.toml");
-/// What a description of a model holds, as messages say it.
+/// Keys of the description of a model, for messages.
 const KEYS: &str = "layers, kv_heads or latent_values, query_heads, head_dim, value_bytes and parameters";
 
 /// A language model, as far as its key-value cache depends on it.

@@ -1,4 +1,4 @@
-//! Where requests come from: a file, or a generator.
+//! Sources of requests: a file, or a generator.
 
 use super::formats::TokenTrace;
 use super::generate::GeneratedTrace;

@@ -237,12 +237,12 @@ fn half_width(values: &[f64]) -> f64 {
     student * libm::sqrt(squares / free / values.len() as f64)
 }
 
-/// How long the cells of a drive last under the writes of a cache.
+/// Time until the cells of a drive are worn out by the writes of a cache.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CacheLifetime {
     /// Lifetime of one drive.
     Known(CellLifetime),
-    /// What is missing for an answer.
+    /// The answer lacks a value of the drive, which the text names.
     Missing(String),
     /// Nothing is written.
     NoWrites,
@@ -300,7 +300,7 @@ impl CacheAnswer {
     }
 }
 
-/// What an answer is made of.
+/// Parts from which an answer is computed.
 #[derive(Clone, Debug)]
 pub struct CacheMeasurement<'a> {
     /// The drive.

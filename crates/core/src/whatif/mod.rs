@@ -1,4 +1,4 @@
-//! What if a recorded application ran on another drive: its requests with what each of them waited for, on any drive.
+//! Replays of a recorded application on other drives: each request waits for what it waited for when it was recorded.
 //!
 //! A recording tells when requests arrived, not why. [`depend`] infers it: a request waits for the completion that came last before its
 //! arrival, and for the time between the two, in which the application computed or slept. [`AttachedDrive::replay`] then issues each

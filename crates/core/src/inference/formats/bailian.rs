@@ -10,7 +10,7 @@ use crate::inference::request::{ConversationTurn, PromptRequest};
 
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u64 = 16;
-/// What a line has to be, as messages say it.
+/// Description of a line, for messages.
 pub(super) const EXPECTED: &str = "a JSON object with chat_id, parent_chat_id, timestamp (seconds), input_length, output_length, \
                                    turn and hash_ids, as Qwen-Bailian has it";
 

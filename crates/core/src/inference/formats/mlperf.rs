@@ -10,7 +10,7 @@ use crate::random::mix;
 
 /// First line of a file.
 pub(super) const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
-/// What a line has to be, as messages say it.
+/// Description of a line, for messages.
 pub(super) const EXPECTED: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase, as MLPerf Storage has it: seconds, Read or \
                                    Write, bytes, Tier-0 to Tier-2, a name, and Prefill, Decode or Evict";
 

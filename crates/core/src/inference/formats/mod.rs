@@ -114,7 +114,7 @@ impl TokenTraceFormat {
     }
 }
 
-/// What a line of a trace is.
+/// Content of a line of a trace.
 enum TraceLine {
     Request(PromptRequest),
     /// Names of columns.
@@ -123,7 +123,7 @@ enum TraceLine {
     LeftOut(&'static str),
 }
 
-/// What is wrong with a line, and what is allowed.
+/// Mistake in a line: what was found, and what is allowed.
 struct LineMistake {
     found: String,
     allowed: String,

@@ -10,7 +10,7 @@ use crate::inference::request::PromptRequest;
 
 /// Tokens of a block.
 pub(super) const BLOCK_TOKENS: u64 = 512;
-/// What a line has to be, as messages say it.
+/// Description of a line, for messages.
 pub(super) const EXPECTED: &str =
     "a JSON object with timestamp (milliseconds), input_length, output_length and hash_ids, as Mooncake has it";
 

@@ -8,7 +8,7 @@ use crate::inference::request::PromptRequest;
 
 /// Bytes of a record.
 pub(super) const RECORD_BYTES: usize = 24;
-/// What a record has to be, as messages say it.
+/// Description of a record, for messages.
 pub(super) const EXPECTED: &str = "records of 24 bytes, as libCacheSim's oracleGeneral has them: 32 bits of seconds, 64 of the object, \
                                    32 of its size, which is above 0, 64 of the next access";
 /// Next access of a record, where it is not known.
