@@ -21,7 +21,7 @@ use crate::{describe, input, interrupt, output, traces};
 
 const EXAMPLES: &str = include_str!("../../help/whatif.txt");
 /// Drives that are tried if none is named.
-const DRIVES: [&str; 6] = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "nvme", "dc-express"];
+const DRIVES: [&str; 6] = ["tlc-gen4", "tlc-gen5", "xl-flash", "optane-p5800x", "optane-p4800x", "tlc-gen3"];
 /// Stacks that are tried if none is named.
 const STACKS: [&str; 2] = ["linux-6", "user-space"];
 /// Windows of a long recording.
@@ -33,7 +33,7 @@ const WORTH: f64 = 1.05;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5 xl-flash optane-p5800x nvme dc-express]
+    /// Drive files, or names of shipped drives [default: tlc-gen4 tlc-gen5 xl-flash optane-p5800x optane-p4800x tlc-gen3]
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
     /// Block trace of the application, of any format that run --trace reads; also .gz and .zst

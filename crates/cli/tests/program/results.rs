@@ -429,7 +429,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         ("endurance", "endurance dc-express --workload hammer --json"),
         ("breakeven", "breakeven --json"),
         ("kvcache", "kvcache optane-p5800x --duration 20 --host-memory 0 --windows 2 --json"),
-        ("whatif", "whatif tlc-gen4 optane-p5800x --trace examples/recordings/git.iolog.gz --requests 100 --json"),
+        ("whatif", "whatif -q tlc-gen4 optane-p5800x --trace examples/recordings/git.iolog.gz --requests 100 --json"),
         ("ecc", "ecc --trials 1 --inject 1 --json"),
         ("dma", "dma --size 64 --transfers 100 --json"),
         ("trace-info", &info),

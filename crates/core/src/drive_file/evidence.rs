@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::shipped;
 use crate::drive::Drive;
 use crate::results::Evidence;
 use crate::results::units::grouped;
@@ -36,7 +37,9 @@ pub fn to_toml(rows: &[Evidence]) -> String {
 
 /// Names of a drive for which there may be measurements: of itself or what it starts from, its stack and its host.
 pub fn names_of(drive: &Drive) -> [Vec<&str>; 3] {
-    let own = std::iter::once(drive.name.as_str()).chain(drive.sources.bases.iter().map(String::as_str));
+    // A shipped drive is another one than that from which its file starts.
+    let bases = drive.sources.bases.iter().filter(|_| shipped::find(&drive.name).is_none());
+    let own = std::iter::once(drive.name.as_str()).chain(bases.map(String::as_str));
     let preset = |section| drive.sources.presets.get(section).map(String::as_str).into_iter().collect();
     [own.collect(), preset("stack"), preset("host")]
 }
@@ -90,7 +93,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive_file::{presets, shipped};
+    use crate::drive_file::presets;
 
     #[test]
     fn every_name_in_the_table_is_shipped() {
