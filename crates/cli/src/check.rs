@@ -104,7 +104,7 @@ fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     for pair in stage_costs::side_by_side([first, second], host)? {
         let cells = pair.costs.iter().flat_map(|cost| match cost {
             None => [String::from("-"), String::new()],
-            Some(cost) if cost.range_ns.0 == cost.range_ns.1 => [format!("{:.0}", cost.ns), String::from("measured")],
+            Some(cost) if cost.range_ns.0 == cost.range_ns.1 => [format!("{:.0}", cost.ns), String::from("no range")],
             Some(cost) => [format!("{:.0}", cost.ns), format!("{:.0} .. {:.0}", cost.range_ns.0, cost.range_ns.1)],
         });
         let ratio = pair.ratio().map_or(String::from("-"), |ratio| format!("{ratio:.2}"));

@@ -69,7 +69,7 @@ async fn send(acknowledged: Arc<Mutex<u64>>) -> turmoil::Result {
     Ok(())
 }
 
-/// What a simulation has come to.
+/// Counts and times that a simulation ends with.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     /// Values that were acknowledged and are on no drive any more, by server.

@@ -34,7 +34,7 @@ use workload::{Workload, WorkloadFlags};
 /// Steps of a timeline: as many as the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
 
-/// Days of simulated time that a run has at most.
+/// Days of simulated time that a run has at most: 2^63 ps.
 const END_DAYS: u32 = 106;
 
 const EXAMPLES: &str = include_str!("../../help/run.txt");

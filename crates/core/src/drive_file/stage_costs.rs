@@ -26,7 +26,7 @@ const COSTS: [&str; 7] = [
 pub struct StageCost {
     /// Time in ns.
     pub ns: f64,
-    /// Smallest and largest possible time in ns; equal if every part of it is a measured value.
+    /// Smallest and largest possible time in ns; equal if the preset gives no range.
     pub range_ns: (f64, f64),
 }
 

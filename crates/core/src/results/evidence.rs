@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Measurements of real machines with which a part of a drive's description was set beside.
+/// Measurements of real machines that the model's values were set beside. Constants were set from some of them, so that the error is
+/// no prediction's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
