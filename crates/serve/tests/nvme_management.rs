@@ -331,6 +331,13 @@ fn commands_in_flight_meet_namespaces_as_they_are_when_they_run() {
     assert_eq!(bench.execute(&before_erase), Status::SANITIZE_IN_PROGRESS);
     bench.store.read(5 * 4096, &mut block).unwrap();
     assert_eq!(block, [0; 4096]);
+    assert_eq!(attach(&mut bench, 1, 1, ONE), Status::SUCCESS);
+    let of_detached = fetched(&mut bench);
+    assert_eq!(attach(&mut bench, 1, 0, ONE), Status::SUCCESS);
+    bench.machine.memory[DATA as usize..][..4096].fill(7);
+    assert_eq!(bench.execute(&of_detached), Status::INVALID_FIELD, "refused when it was fetched");
+    bench.store.read(5 * 4096, &mut block).unwrap();
+    assert_eq!(block, [0; 4096]);
     let of_deleted = fetched(&mut bench);
     assert_eq!(delete(&mut bench, 1), Status::SUCCESS);
     assert_eq!(bench.execute(&of_deleted), Status::INVALID_FIELD);

@@ -64,7 +64,7 @@ fn kill_and_check(node: &NodeHandle, drive: &HostDrive, acknowledged: u64) -> us
     lost
 }
 
-/// Counts and times that a simulation ends with, for each node.
+/// Result of a simulation: lost values, digests and commit times of each node.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     lost: [usize; 3],

@@ -69,7 +69,7 @@ async fn send(acknowledged: Arc<Mutex<u64>>) -> turmoil::Result {
     Ok(())
 }
 
-/// Counts and times that a simulation ends with.
+/// Result of a simulation: lost values, number of crashes, simulated time, and digests and commit times of the servers.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     /// Values that were acknowledged and are on no drive any more, by server.

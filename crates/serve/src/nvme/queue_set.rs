@@ -337,7 +337,8 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Err(Status::ABORT_REQUESTED);
         }
-        if !self.namespaces.is_unchanged_since(command.version) {
+        // A command that was refused when it was fetched stays refused: its completion depends on that check.
+        if command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version) {
             return self.perform_on_changed(command, host, store, space);
         }
         command.execute(host, store, space, &mut self.journal)

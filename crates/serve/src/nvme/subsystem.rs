@@ -144,7 +144,7 @@ impl Subsystem {
     /// Takes over what the store of the drive has kept.
     ///
     /// # Errors
-    /// Namespaces that this drive cannot have, because the store was made for another description or is damaged.
+    /// If the kept namespaces do not fit this drive, because the store was made for another description or is damaged.
     pub fn load(&self, store: &Store) -> io::Result<()> {
         let mut state = locked(&self.state);
         if let Some(record) = store.record(StateTag::Namespaces) {
@@ -436,7 +436,7 @@ impl NamespaceView {
         self.subsystem.version() == version
     }
 
-    /// Returns true if a sanitize operation has begun since then.
+    /// Returns true if a sanitize operation has begun since a command was checked against the view of this version.
     pub fn is_sanitized_since(&self, version: u64) -> bool {
         self.subsystem.sanitized.load(Ordering::Acquire) > version
     }
