@@ -481,7 +481,9 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
         settings: PolicySettings { choices: translation.choices },
         map: (translation.map_cache_kib > 0).then(|| MapShape {
             page_units: translation.unit_bytes / MAP_ENTRY_BYTES,
-            cached_pages: narrow::<u32, u64>((translation.map_cache_kib << 10) / u64::from(translation.unit_bytes)),
+            cached_pages: narrow::<u32, u64>(
+                ((translation.map_cache_kib << 10) / u64::from(translation.unit_bytes)).min(u32::MAX.into()),
+            ),
         }),
         wear_gap: translation.wear_gap_erases,
     }
