@@ -33,6 +33,14 @@ struct ReadDrive {
     keeps_stack: bool,
 }
 
+/// Returns the names of drives that a command line has, or the usual ones of the command.
+pub(crate) fn names_or(named: &[String], usual: &[&str]) -> Vec<String> {
+    match named {
+        [] => usual.iter().map(|name| String::from(*name)).collect(),
+        named => named.to_vec(),
+    }
+}
+
 /// Returns the drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of
 /// the same name, which is meant with `./`. Replaced keys and assumed parts are named on standard error.
 ///

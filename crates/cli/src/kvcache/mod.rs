@@ -158,10 +158,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 impl Arguments {
     fn drives(&self) -> Result<Vec<Drive>, Problems> {
-        let names = match self.drives.is_empty() {
-            true => DRIVES.map(String::from).to_vec(),
-            false => self.drives.clone(),
-        };
+        let names = input::names_or(&self.drives, &DRIVES);
         let described = input::drives_side_by_side(&names, &self.flags.resolve()?)?;
         let drives: Vec<Drive> = described.into_iter().map(|described| described.into_drive()).collect();
         let several = drives.iter().filter(|drive| drive.drives > 1);

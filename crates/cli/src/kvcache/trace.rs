@@ -62,7 +62,11 @@ impl TraceFlags {
             return Ok(PromptSource::File(TokenTrace::open(file, self.format(), self.block_tokens)?));
         }
         let mix = self.mix.as_deref().and_then(|name| PromptMix::ALL.into_iter().find(|mix| mix.name() == name));
-        let format = self.format().filter(|_| self.save_trace.is_some());
+        if self.trace_format.is_some() && self.save_trace.is_none() {
+            let allowed = "--trace-format with --trace or --save-trace";
+            return Err(Problem::new("command line", None, "--trace-format without a file", allowed).into());
+        }
+        let format = self.format();
         let block_tokens = format.unwrap_or(TokenTraceFormat::Mooncake).block_tokens();
         let source = PromptSource::generated(GeneratedTrace {
             mix: mix.unwrap_or(PromptMix::Conversation),

@@ -2,7 +2,6 @@
 
 use super::formats::TokenTrace;
 use super::generate::GeneratedTrace;
-use super::model::LanguageModel;
 use super::request::PromptRequest;
 use crate::problem::Problem;
 
@@ -26,13 +25,6 @@ pub struct PromptSums {
     pub input_tokens: u64,
     /// Bytes of all objects, in traces of objects.
     pub object_bytes: u64,
-}
-
-impl PromptSums {
-    /// Mean bytes of a request in the cache.
-    pub fn mean_bytes(&self, model: &LanguageModel) -> f64 {
-        (self.input_tokens * model.token_bytes() + self.object_bytes) as f64 / self.requests.max(1) as f64
-    }
 }
 
 impl PromptSource {

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::model::{KvLayout, LanguageModel};
 use super::request::PromptRequest;
-use crate::number::{index, length, short_length};
+use crate::number::{index, short_length};
 use crate::random::mix;
 use crate::request::Op;
 
@@ -582,10 +582,5 @@ impl Tiers {
             behind => self.blocks[index(behind)].links[side].0 = before,
         }
         self.lists[tier].used_bytes -= self.blocks[index(block)].room_bytes;
-    }
-
-    /// Number of blocks in any tier.
-    pub fn held_blocks(&self) -> u64 {
-        length(self.places.len())
     }
 }

@@ -10,6 +10,8 @@ use crate::random::mix;
 
 /// First line of a file.
 pub(super) const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
+/// Largest object: a terabyte.
+const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Description of a line, for messages.
 pub(super) const EXPECTED: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase, as MLPerf Storage has it: seconds, Read or \
                                    Write, bytes, Tier-0 to Tier-2, a name, and Prefill, Decode or Evict";
@@ -29,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<TraceLine, LineMistake> {
         "Write" => true,
         other => return Err(wrong(format!("`{other}` as an operation"))),
     };
-    let bytes = bytes.parse::<u64>().ok().filter(|bytes| *bytes > 0);
+    let bytes = bytes.parse::<u64>().ok().filter(|bytes| (1..=OBJECT_BYTES_MAX).contains(bytes));
     let bytes = bytes.ok_or_else(|| wrong(format!("`{}` as a size", fields[2])))?;
     if !["Tier-0", "Tier-1", "Tier-2"].contains(&tier) {
         return Err(wrong(format!("`{tier}` as a tier")));

@@ -151,8 +151,14 @@ fn nanoseconds(time: f64, unit_ns: f64) -> Result<u64, LineMistake> {
     }
 }
 
-/// Checks that a prompt has no more blocks than its tokens fill.
-fn checked_blocks(tokens: u64, ids: usize, block_tokens: u64) -> Result<(), LineMistake> {
+/// Largest number of tokens of a prompt or an answer: no model takes as many.
+const TOKENS_MAX: u64 = 1 << 32;
+
+/// Checks that prompt and answer are not too long, and that the prompt has no more blocks than its tokens fill.
+fn checked_blocks(tokens: u64, answer: u64, ids: usize, block_tokens: u64) -> Result<(), LineMistake> {
+    if let Some(beyond) = [tokens, answer].into_iter().find(|tokens| *tokens > TOKENS_MAX) {
+        return Err(LineMistake::new(format!("{beyond} tokens"), format!("at most {TOKENS_MAX}")));
+    }
     let most = tokens.div_ceil(block_tokens);
     match ids as u64 > most {
         true => Err(LineMistake::new(

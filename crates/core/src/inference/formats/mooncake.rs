@@ -24,7 +24,7 @@ struct MooncakeLine {
 
 pub(super) fn read(text: &str, block_tokens: u64) -> Result<TraceLine, LineMistake> {
     let MooncakeLine { timestamp, input_length, output_length, hash_ids } = json(text)?;
-    checked_blocks(input_length, hash_ids.len(), block_tokens)?;
+    checked_blocks(input_length, output_length, hash_ids.len(), block_tokens)?;
     Ok(TraceLine::Request(PromptRequest {
         at_ns: super::nanoseconds(timestamp, 1e6)?,
         input_tokens: input_length,

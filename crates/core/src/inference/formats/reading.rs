@@ -32,7 +32,7 @@ pub struct TokenTrace {
     pub input_tokens: u64,
     /// Bytes of all accesses to objects, in traces that have them.
     pub object_bytes: u64,
-    /// TraceLines that are not replayed, by kind, with their number.
+    /// Lines that are not replayed, by kind, with their number.
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
@@ -97,6 +97,10 @@ impl TokenTrace {
         }
         self.left_out = reading.left_out;
         self.duration_ns = last_ns - self.first_ns.min(last_ns);
+        if self.duration_ns == 0 && problems.0.is_empty() {
+            let found = "requests of one instant, from which no rate follows";
+            problems.0.push(Problem::new(&self.file.name, None, found, "requests at two instants or more"));
+        }
         problems.or(self)
     }
 

@@ -33,7 +33,11 @@ fn prompts_that_are_written_are_read_as_they_were() {
 #[test]
 fn line_that_is_no_request_is_named_with_its_number_and_what_is_expected() {
     let mooncake = "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 5, \"hash_ids\": [1, 2]}\n";
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 7] = [
+        (
+            "{\"timestamp\": 1, \"input_length\": 18446744073709551615, \"output_length\": 5, \"hash_ids\": [1]}\n",
+            &["t:2: 18446744073709551615 tokens; allowed: at most 4294967296"],
+        ),
         ("{\"timestamp\": 1}\n", &["t:2: missing field `input_length` at column 16", "as Mooncake has it"]),
         ("no\n", &["t:2: expected ident at column 2", "timestamp (milliseconds)"]),
         (
@@ -54,10 +58,13 @@ fn line_that_is_no_request_is_named_with_its_number_and_what_is_expected() {
         let problem = open(format!("{mooncake}{bad}{mooncake}").as_bytes()).unwrap_err();
         assert!(told.iter().all(|told| problem.contains(told)), "{bad} {problem}");
     }
+    let problem = open(format!("{mooncake}{mooncake}").as_bytes()).unwrap_err();
+    assert!(problem.contains("requests of one instant"), "{problem}");
     let head = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n";
     for (bad, told) in [
         ("1.5,Erase,4096,Tier-2,a,Decode", "t:2: `Erase` as an operation"),
         ("1.5,Read,0,Tier-2,a,Decode", "t:2: `0` as a size"),
+        ("1.5,Read,18446744073709551615,Tier-2,a,Decode", "t:2: `18446744073709551615` as a size"),
         ("1.5,Read,4096,Tier-9,a,Decode", "t:2: `Tier-9` as a tier"),
         ("1.5,Read,4096,Tier-2,a", "t:2: 5 fields"),
         ("1.5,Read,4096,Tier-2,a,Sleep", "t:2: `Sleep` as a phase"),
