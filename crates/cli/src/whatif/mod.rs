@@ -214,7 +214,7 @@ impl Arguments {
 
     /// Every drive under every stack, that of now first and marked; drives that keep their own stack once.
     fn candidates(&self, now: &String) -> Result<Vec<(bool, Candidate)>, Problems> {
-        let mut names = if self.drives.is_empty() { DRIVES.map(String::from).to_vec() } else { self.drives.clone() };
+        let mut names = input::names_or(&self.drives, &DRIVES);
         names.retain(|name| name != now);
         names.insert(0, now.clone());
         let mut candidates: Vec<(bool, Candidate)> = Vec::new();

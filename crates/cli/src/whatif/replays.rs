@@ -6,7 +6,7 @@ use phaselink_core::uncertainty::{Draws, SEED};
 use phaselink_core::whatif::{AttachedDrive, DependentRequest, LatencySums, ReplayedWindow, depend, window_weights};
 use rayon::prelude::*;
 
-use super::{RankedCandidate, RecordedDrive, WhatIf};
+use super::{RankedCandidate, RecordedDrive, WORTH, WhatIf};
 use crate::input;
 use crate::progress::Progress;
 
@@ -15,7 +15,12 @@ type Dependent = Vec<Vec<DependentRequest>>;
 
 /// Returns the candidates, the fastest first.
 pub(super) fn ranked(asked: &WhatIf) -> Vec<RankedCandidate> {
-    let draws = Draws::of(asked.candidates.iter().map(|it| it.described.drive()), asked.draws, SEED);
+    let recorded = match &asked.recorded_on {
+        RecordedDrive::Other(described) => Some(described.drive()),
+        _ => None,
+    };
+    let drives = asked.candidates.iter().map(|it| it.described.drive()).chain(recorded);
+    let draws = Draws::of(drives, asked.draws, SEED);
     let progress = Progress::of((asked.draws + 1) * (asked.candidates.len() + 1));
     let dependent: Vec<Option<Dependent>> = (0..=asked.draws)
         .into_par_iter()
@@ -115,7 +120,13 @@ fn rank(
     Some(RankedCandidate {
         place,
         central,
-        gain: interval.unwrap_or(Interval { low: central, high: central, draws: 0, contributions: Vec::new() }),
+        // Without enough draws, it stays unsure whether it would pay.
+        gain: interval.unwrap_or(Interval {
+            low: central.min(1.0),
+            high: central.max(WORTH),
+            draws: 0,
+            contributions: Vec::new(),
+        }),
         elapsed_s: elapsed_s(windows, &vec![1.0; windows.len()]),
         waited_s: windows.iter().map(|window| window.waited.as_s()).sum(),
         means_s: std::array::from_fn(mean_s),

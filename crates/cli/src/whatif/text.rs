@@ -39,7 +39,9 @@ pub(super) fn conclusion(asked: &WhatIf, ranked: &[RankedCandidate]) -> Vec<Stri
         name(asked, now),
         units::percent(share)
     )];
-    let best = ranked.iter().find(|one| one.place != asked.now);
+    // A drive that would surely pay is told before a faster one of which that is unsure.
+    let with = |verdict| ranked.iter().find(|one| one.verdict(asked.now) == verdict);
+    let best = with(Verdict::Pays).or_else(|| with(Verdict::Unsure)).or_else(|| with(Verdict::No));
     sentences.extend(best.map(|best| match best.verdict(asked.now) {
         Verdict::Pays => format!(
             "It would pay: {} makes it {} times as fast ({} to {}).",
