@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::shipped;
+use crate::config::origin::Origin;
 use crate::drive::Drive;
 use crate::results::Evidence;
 use crate::results::units::grouped;
@@ -49,12 +50,15 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
     let table = all();
     let mut found: [Vec<Evidence>; 3] = Default::default();
     for drive in drives {
+        let of_drive = |key: &str| !key.starts_with("host.") && !key.starts_with("stack.");
+        let is_set = drive.sources.origins.iter().any(|(key, origin)| *origin == Origin::Set && of_drive(key));
         for ((part, names), found) in PARTS.iter().zip(names_of(drive)).zip(&mut found) {
             let known = names.iter().find_map(|name| table.iter().find(|row| row.part == *part && row.name == *name));
             let own = || Evidence::none(part, names.first().unwrap_or(&"of its own"));
-            let row = known.map_or_else(own, |row| match *part == "drive" && row.name != drive.name {
-                true => Evidence { name: format!("{} (changed: {})", row.name, drive.name), ..row.clone() },
-                false => row.clone(),
+            let row = known.map_or_else(own, |row| match *part == "drive" {
+                true if row.name != drive.name => row.named(&format!("{} (changed: {})", row.name, drive.name)),
+                true if is_set => row.named(&format!("{} (changed)", row.name)),
+                _ => row.clone(),
             });
             if !found.contains(&row) {
                 found.push(row);
@@ -93,7 +97,7 @@ pub fn sentence(evidence: &[Evidence]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive_file::presets;
+    use crate::drive_file::{Override, presets};
 
     #[test]
     fn every_name_in_the_table_is_shipped() {
@@ -113,6 +117,10 @@ mod tests {
         let found = of_drives([&drive]).remove(0);
         assert_eq!((found.rows, found.papers), (known.rows, known.papers));
         assert_eq!(found.name, format!("{} (changed: mine)", known.name));
+        let set = [Override::parse("link.lanes=2").unwrap()];
+        let shipped = shipped::find(&known.name).unwrap();
+        let changed = Drive::from_toml(shipped.file, shipped.text, &set).unwrap();
+        assert_eq!(of_drives([&changed])[0].name, format!("{} (changed)", known.name));
     }
 
     #[test]

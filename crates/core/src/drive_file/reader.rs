@@ -263,6 +263,7 @@ impl DriveReader {
 
     /// Sets a key to its value, or records what is wrong with the value.
     fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
+        // The former name of a key is read as its current one.
         if let Some(name) = refused::current_key(path, &entry.key) {
             return self.set(path, origin, rank, &Entry { key: String::from(name), ..entry.clone() });
         }

@@ -39,6 +39,11 @@ impl Evidence {
         }
     }
 
+    /// Measurements of a drive under the name by which a changed description is told.
+    pub fn named(&self, name: &str) -> Evidence {
+        Evidence { name: String::from(name), ..self.clone() }
+    }
+
     /// True if there is neither a measurement nor a paper.
     pub fn is_none(&self) -> bool {
         self.rows == 0 && self.papers.is_empty()
