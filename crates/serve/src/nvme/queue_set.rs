@@ -337,28 +337,30 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Err(Status::ABORT_REQUESTED);
         }
-        // A command that was refused when it was fetched stays refused: its completion depends on that check.
-        if command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version) {
-            return self.perform_on_changed(command, host, store, space);
+        if self.is_outdated(command) {
+            return self.checked_anew(command, host)?.execute(host, store, space, &mut self.journal);
         }
         command.execute(host, store, space, &mut self.journal)
     }
 
-    /// Executes a command that was in flight while namespaces changed: on the namespace as it is now, or not at all if the drive
-    /// was sanitized (Base Specification 2.0, section 8.21).
+    /// Returns true if namespaces have changed since a command was checked. A command that was refused then stays refused: its
+    /// completion depends on that check.
+    #[inline]
+    fn is_outdated(&self, command: &Command) -> bool {
+        command.checked.is_ok() && !self.namespaces.is_unchanged_since(command.version)
+    }
+
+    /// Checks a command that was in flight while namespaces changed against the namespace as it is now.
+    ///
+    /// # Errors
+    /// Sanitize In Progress if the drive was sanitized meanwhile (Base Specification 2.0, section 8.21).
     #[cold]
-    fn perform_on_changed(
-        &mut self,
-        command: &Command,
-        host: &mut impl Host,
-        store: &Store,
-        space: &mut [u8],
-    ) -> Result<(), Status> {
+    fn checked_anew(&mut self, command: &Command, host: &mut impl Host) -> Result<Command, Status> {
         if self.namespaces.is_sanitized_since(command.version) {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
         self.namespaces.follow();
-        self.recheck(command, host).execute(host, store, space, &mut self.journal)
+        Ok(self.recheck(command, host))
     }
 
     /// Executes as much of a command as an injected fault leaves, without posting its completion.
@@ -374,6 +376,8 @@ impl QueueSet {
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
+        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
+        let command = current.as_ref().unwrap_or(command);
         let is_write = command.io().is_some_and(|io| io.op == Op::Write);
         // A read that is executed but never completes still moves its data; a read that fails moves none.
         if let Some(torn) = command.torn(effect, store.geometry().block_bytes).filter(|_| is_write || !effect.fails) {

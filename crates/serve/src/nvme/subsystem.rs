@@ -197,8 +197,8 @@ impl Subsystem {
         let is_beyond = namespaces.iter().skip(count).any(Option::is_some);
         namespaces.resize(count, None);
         let fits = |it: &Namespace| it.start.checked_add(it.bytes).is_some_and(|end| end <= self.capacity_bytes());
-        let mut fine = namespaces.iter().flatten().filter(|it| fits(it) && (9..=16).contains(&it.block_shift));
-        let mut sorted: Vec<&Namespace> = fine.by_ref().collect();
+        let is_fine = |it: &&Namespace| fits(it) && (9..=16).contains(&it.block_shift);
+        let mut sorted: Vec<&Namespace> = namespaces.iter().flatten().filter(is_fine).collect();
         sorted.sort_by_key(|namespace| namespace.start);
         let is_apart = sorted.windows(2).all(|pair| pair[0].end() <= pair[1].start);
         let is_whole = sorted.len() == namespaces.iter().flatten().count();
