@@ -38,13 +38,13 @@ fn allowed(section: &dyn Section, key: &str) -> String {
     key.map_or(String::new(), |key| key.allowed)
 }
 
-/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order: a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
+/// Problem of a key that section `here` does not have, with the key that was probably meant. Candidates, in this order:
+/// a key of the section that differs only in its unit, or one spelt more like it (`lanes` rather than
 /// `lane_bytes_per_ns` for `lane`); a key of that name in another section; the key with the most similar spelling.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
     let spelt = nearest(&entry.key, names.iter().copied());
-    let same = same_stem(&entry.key, &names);
-    let meant = same
+    let meant = same_stem(&entry.key, &names)
         .map(|same| String::from(spelt.unwrap_or(same)))
         .or_else(|| elsewhere(entry, here, all))
         .or_else(|| spelt.map(String::from))

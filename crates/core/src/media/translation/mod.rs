@@ -107,7 +107,7 @@ pub struct TranslationCounts {
     pub skipped: u64,
     /// Blocks that were erased.
     pub erases: u64,
-    /// Pages of the mapping table that were read, and written.
+    /// Pages of the mapping table that were read.
     pub map_reads: u64,
     /// Pages of the mapping table that were written.
     pub map_writes: u64,
