@@ -4,6 +4,7 @@ mod page;
 mod shipped;
 mod text;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -121,7 +122,13 @@ fn folds(
         let allowed = "a file folds.toml with [[parameter]] and [[fold]] (docs/validation.md)";
         return Err(Problems::from(Problem::new("--data", None, "no folds", allowed)).into());
     };
-    let simulate = |runs: &[ExperimentRun]| outcomes(runs, stopped);
+    let told = RefCell::new(String::new());
+    let simulate = |purpose: &str, runs: &[ExperimentRun]| {
+        if told.replace(String::from(purpose)) != purpose {
+            notes::tell(&format!("{purpose}: {} simulations at a time", runs.len()));
+        }
+        outcomes(runs, stopped)
+    };
     let Some(found) = calibration.cross_validate(validation, &simulate)? else {
         notes::tell("stopped: no fold is judged");
         return Ok(Ending::Interrupted);

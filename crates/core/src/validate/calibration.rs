@@ -3,8 +3,9 @@
 //! Parameters are keys of descriptions, each with a range that is its prior: the middle is the geometric mean of the ends, and the
 //! range is 90 % of a normal distribution of the logarithm. A fold names rows to estimate from and rows to judge. The estimate
 //! minimises, over logarithms of parameters, the sum of squared logarithms of predicted over measured, every source with equal
-//! weight and large errors with less, beside the squared distance from the prior. Steps are those of Gauss and Newton with the
-//! derivatives at the prior, halved until the sum falls; they are the same on any machine.
+//! weight and large errors with less, beside the squared distance from the prior. Each step goes to the minimum of the form that is
+//! linear in the logarithms, with the derivatives at the prior, and is halved until the simulated sum falls. Steps are the same on
+//! any machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,16 +29,18 @@ const MODEL_ERROR: f64 = 0.1;
 const ROWS_OF_SOURCE: f64 = 30.0;
 /// Largest number of runs of each source that an estimate simulates; of more, evenly spaced ones are taken.
 const RUNS_OF_SOURCE_MAX: usize = 60;
-/// Number of steps towards an estimate, and of halvings of each.
-const STEPS_MAX: usize = 3;
-const HALVINGS_MAX: usize = 3;
+/// Number of steps towards an estimate, and of sizes that are tried of each.
+const STEPS_MAX: usize = 2;
+const SIZES_MAX: usize = 3;
+/// Number of times that rows are weighted anew on the way to the minimum of the linear form.
+const WEIGHTINGS: usize = 12;
 /// Deviations of a normal distribution between the ends of 90 % of it.
 const DEVIATIONS_OF_RANGE: f64 = 3.29;
 /// Shares of residuals below the ends of a 90 % interval.
 const ENDS: [f64; 2] = [0.05, 0.95];
 
-/// Function that simulates runs and returns their outcomes in order; none if the user has stopped it.
-pub type SimulateRuns<'a> = &'a dyn Fn(&[ExperimentRun]) -> Option<Vec<Outcome>>;
+/// Function that simulates runs, told what they are for, and returns their outcomes in order; none if the user has stopped it.
+pub type SimulateRuns<'a> = &'a dyn Fn(&str, &[ExperimentRun]) -> Option<Vec<Outcome>>;
 
 /// Parameters and folds.
 #[derive(Clone, Debug)]
@@ -150,18 +153,21 @@ impl Calibration {
         simulate: SimulateRuns,
     ) -> Result<Option<FoldsDocument>, Problems> {
         let search = CalibrationSearch { calibration: self, validation, simulate };
-        let Some(derivatives) = search.derivatives()? else { return Ok(None) };
+        let Some(prior) = search.at_prior()? else { return Ok(None) };
         let mut estimates = Vec::new();
-        for fold in &self.folds {
+        for (place, fold) in self.folds.iter().enumerate() {
+            let purpose = format!("fold {} of {}, {}", place + 1, self.folds.len(), fold.name);
             let train = search.training_rows(&fold.train);
-            let Some(estimate) = search.estimate(&train, &derivatives)? else { return Ok(None) };
-            let Some(judged) = search.judged(&estimate, &search.rows_of(&fold.test))? else { return Ok(None) };
+            let Some(estimate) = search.estimate(&purpose, &train, &prior)? else { return Ok(None) };
+            let Some(judged) = search.judged(&purpose, &estimate, &search.rows_of(&fold.test))? else {
+                return Ok(None);
+            };
             estimates.push((train.len(), estimate, judged));
         }
         let every = self.tested();
-        let rows = search.rows_of(&every);
-        let Some(whole) = search.estimate(&search.training_rows(&every), &derivatives)? else { return Ok(None) };
-        let Some(fitted) = search.judged(&whole, &rows)? else { return Ok(None) };
+        let purpose = "estimate from all rows";
+        let Some(whole) = search.estimate(purpose, &search.training_rows(&every), &prior)? else { return Ok(None) };
+        let Some(fitted) = search.judged(purpose, &whole, &search.rows_of(&every))? else { return Ok(None) };
         Ok(Some(self.document(&estimates, &whole, &fitted)))
     }
 
@@ -284,9 +290,16 @@ struct CalibrationSearch<'a> {
     simulate: SimulateRuns<'a>,
 }
 
-/// Logarithms of predicted over measured at the prior, and their derivatives by each parameter, for every row that has them.
-struct Derivatives {
-    by_parameter: Vec<HashMap<usize, f64>>,
+/// Logarithms of predicted over measured at the prior, for every row that has them, and their derivatives by each parameter.
+struct AtPrior {
+    residuals: HashMap<usize, f64>,
+    slopes: Vec<HashMap<usize, f64>>,
+}
+
+impl AtPrior {
+    fn slope(&self, parameter: usize, row: usize) -> f64 {
+        self.slopes[parameter].get(&row).copied().unwrap_or(0.0)
+    }
 }
 
 impl CalibrationSearch<'_> {
@@ -336,8 +349,13 @@ impl CalibrationSearch<'_> {
     }
 
     /// Logarithm of predicted over measured for each of the rows that has one.
-    fn residuals(&self, estimate: &[f64], rows: &[usize]) -> Result<Option<HashMap<usize, f64>>, Problems> {
-        let judged = self.judged(estimate, rows)?;
+    fn residuals(
+        &self,
+        purpose: &str,
+        estimate: &[f64],
+        rows: &[usize],
+    ) -> Result<Option<HashMap<usize, f64>>, Problems> {
+        let judged = self.judged(purpose, estimate, rows)?;
         Ok(judged.map(|judged| {
             let known = rows.iter().zip(&judged).filter_map(|(row, judged)| Some((*row, libm::log(ratio(judged)?))));
             known.collect()
@@ -345,7 +363,7 @@ impl CalibrationSearch<'_> {
     }
 
     /// Rows with the values of an estimate.
-    fn judged(&self, estimate: &[f64], rows: &[usize]) -> Result<Option<Vec<ValidatedRow>>, Problems> {
+    fn judged(&self, purpose: &str, estimate: &[f64], rows: &[usize]) -> Result<Option<Vec<ValidatedRow>>, Problems> {
         let mut places: BTreeMap<usize, usize> = BTreeMap::new();
         rows.iter().filter_map(|row| self.validation.rows[*row].run).for_each(|run| {
             let next = places.len();
@@ -358,7 +376,7 @@ impl CalibrationSearch<'_> {
             run.moved(&self.overrides(run, estimate)?)
         });
         let moved = all(moved)?;
-        let Some(outcomes) = (self.simulate)(&moved) else { return Ok(None) };
+        let Some(outcomes) = (self.simulate)(purpose, &moved) else { return Ok(None) };
         let judged = rows.iter().map(|row| {
             let row = &self.validation.rows[*row];
             row.judged(row.run.map(|run| (&moved[places[&run]], &outcomes[places[&run]])))
@@ -366,14 +384,17 @@ impl CalibrationSearch<'_> {
         Ok(Some(judged.collect()))
     }
 
-    /// Derivatives at the prior: each parameter is moved by itself, in the runs that have it.
-    fn derivatives(&self) -> Result<Option<Derivatives>, Problems> {
-        let count = self.calibration.parameters.len();
+    /// Residuals at the prior, and their derivatives: each parameter is moved by itself, in the runs that have it.
+    fn at_prior(&self) -> Result<Option<AtPrior>, Problems> {
+        let parameters = &self.calibration.parameters;
         let rows = self.every_training_row();
-        let prior = vec![0.0; count];
-        let Some(middle) = self.residuals(&prior, &rows)? else { return Ok(None) };
-        let mut by_parameter = Vec::new();
-        for (place, parameter) in self.calibration.parameters.iter().enumerate() {
+        let prior = vec![0.0; parameters.len()];
+        let Some(residuals) = self.residuals("all parameters in the middle of their ranges", &prior, &rows)? else {
+            return Ok(None);
+        };
+        let mut slopes = Vec::new();
+        for (place, parameter) in parameters.iter().enumerate() {
+            let purpose = format!("parameter {} of {}, {}", place + 1, parameters.len(), parameter.name);
             let mut estimate = prior.clone();
             estimate[place] = STEP;
             let has_it = |row: &&usize| {
@@ -381,11 +402,11 @@ impl CalibrationSearch<'_> {
                 run.is_some_and(|run| parameter.moves(run))
             };
             let moved: Vec<usize> = rows.iter().filter(has_it).copied().collect();
-            let Some(moved) = self.residuals(&estimate, &moved)? else { return Ok(None) };
-            let slope = |(row, value): (&usize, &f64)| Some((*row, (value - middle.get(row)?) / STEP));
-            by_parameter.push(moved.iter().filter_map(slope).filter(|(_, slope)| *slope != 0.0).collect());
+            let Some(moved) = self.residuals(&purpose, &estimate, &moved)? else { return Ok(None) };
+            let slope = |(row, value): (&usize, &f64)| Some((*row, (value - residuals.get(row)?) / STEP));
+            slopes.push(moved.iter().filter_map(slope).filter(|(_, slope)| *slope != 0.0).collect());
         }
-        Ok(Some(Derivatives { by_parameter }))
+        Ok(Some(AtPrior { residuals, slopes }))
     }
 
     /// Weight of each row: sources count alike, and large errors count less.
@@ -418,16 +439,18 @@ impl CalibrationSearch<'_> {
     }
 
     /// Estimates the parameters from some rows.
-    fn estimate(&self, rows: &[usize], derivatives: &Derivatives) -> Result<Option<Vec<f64>>, Problems> {
+    fn estimate(&self, purpose: &str, rows: &[usize], prior: &AtPrior) -> Result<Option<Vec<f64>>, Problems> {
         let mut estimate = vec![0.0; self.calibration.parameters.len()];
-        let Some(mut residuals) = self.residuals(&estimate, rows)? else { return Ok(None) };
+        let known = rows.iter().filter_map(|row| Some((*row, *prior.residuals.get(row)?)));
+        let mut residuals: HashMap<usize, f64> = known.collect();
         let mut sum = self.sum(&estimate, &residuals);
         for _ in 0..STEPS_MAX {
-            let mut step = self.step(&estimate, &residuals, derivatives);
+            let minimum = self.linear_minimum(&estimate, &residuals, prior);
+            let mut step: Vec<f64> = minimum.iter().zip(&estimate).map(|(to, from)| to - from).collect();
             let mut is_better = false;
-            for _ in 0..HALVINGS_MAX {
+            for _ in 0..SIZES_MAX {
                 let next: Vec<f64> = estimate.iter().zip(&step).map(|(value, step)| value + step).collect();
-                let Some(found) = self.residuals(&next, rows)? else { return Ok(None) };
+                let Some(found) = self.residuals(purpose, &next, rows)? else { return Ok(None) };
                 let next_sum = self.sum(&next, &found);
                 if next_sum < sum {
                     (estimate, residuals, sum, is_better) = (next, found, next_sum, true);
@@ -442,23 +465,35 @@ impl CalibrationSearch<'_> {
         Ok(Some(estimate))
     }
 
-    /// Step of Gauss and Newton.
-    fn step(&self, estimate: &[f64], residuals: &HashMap<usize, f64>, derivatives: &Derivatives) -> Vec<f64> {
+    /// Estimate at which the sum is least, if residuals were linear in the estimate; `residuals` are those at `from`.
+    fn linear_minimum(&self, from: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
+        let (mut estimate, mut linear) = (from.to_vec(), residuals.clone());
+        for _ in 0..WEIGHTINGS {
+            let step = self.step(&estimate, &linear, prior);
+            estimate.iter_mut().zip(&step).for_each(|(value, step)| *value += step);
+            for (row, residual) in &mut linear {
+                let moved = step.iter().enumerate().map(|(place, step)| step * prior.slope(place, *row));
+                *residual += moved.sum::<f64>();
+            }
+        }
+        estimate
+    }
+
+    /// Step of Gauss and Newton, with the weights of these residuals.
+    fn step(&self, estimate: &[f64], residuals: &HashMap<usize, f64>, prior: &AtPrior) -> Vec<f64> {
         let weights = self.weights(residuals);
         let mut rows: Vec<usize> = residuals.keys().copied().collect();
         rows.sort_unstable();
-        let slopes = &derivatives.by_parameter;
-        let slope = |parameter: usize, row: usize| slopes[parameter].get(&row).copied().unwrap_or(0.0);
-        let count = slopes.len();
+        let count = estimate.len();
         let (mut matrix, mut right) = (vec![vec![0.0; count]; count], vec![0.0; count]);
         for (place, parameter) in self.calibration.parameters.iter().enumerate() {
-            let prior = 1.0 / (parameter.deviation() * parameter.deviation());
-            matrix[place][place] = prior;
-            right[place] = -prior * estimate[place];
+            let weight = 1.0 / (parameter.deviation() * parameter.deviation());
+            matrix[place][place] = weight;
+            right[place] = -weight * estimate[place];
         }
         for row in rows {
             let met: Vec<(usize, f64)> =
-                (0..count).map(|place| (place, slope(place, row))).filter(|(_, it)| *it != 0.0).collect();
+                (0..count).map(|place| (place, prior.slope(place, row))).filter(|(_, it)| *it != 0.0).collect();
             for (left, left_slope) in &met {
                 right[*left] -= weights[&row] * left_slope * residuals[&row];
                 met.iter().for_each(|(other, it)| matrix[*left][*other] += weights[&row] * left_slope * it);
@@ -499,7 +534,7 @@ train = ["A-8-*"]
 test = ["A-64-*"]
 "#;
 
-    fn simulate(runs: &[ExperimentRun]) -> Option<Vec<Outcome>> {
+    fn simulate(_: &str, runs: &[ExperimentRun]) -> Option<Vec<Outcome>> {
         Some(runs.iter().map(|run| run.outcome(|_| unreachable!("no jobs"))).collect())
     }
 
@@ -521,7 +556,7 @@ test = ["A-64-*"]
             .iter()
             .map(|run| run.moved(&[Override::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
             .collect();
-        let rows = first.judge(&simulate(&moved).unwrap());
+        let rows = first.judge(&simulate("", &moved).unwrap());
         at(&table([rows[0].predicted.unwrap(), rows[1].predicted.unwrap()]))
     }
 
