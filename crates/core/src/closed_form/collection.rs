@@ -59,7 +59,7 @@ impl DieQueue {
 /// Returns the mean time of a round of garbage collection, in which the user fills one line, with this write
 /// amplification.
 pub(super) fn round_time(media: &config::Media, translation: &config::Translation, amplification: f64) -> Span {
-    let (costs, layout) = (FlashCosts::of(media), FlashLayout::of(media, translation));
+    let (costs, layout) = (FlashCosts::of(&media.in_the_mean()), FlashLayout::of(media, translation));
     let row_units = f64::from(layout.row_units);
     // A victim has this share of valid units, so that a row that is read brings as many of its units, or one.
     let row_valid = ((1.0 - 1.0 / amplification) * row_units).max(1.0);

@@ -10,6 +10,7 @@ use crate::config::{Acknowledge, Mapping, PlaneReads, Precondition};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
+use crate::media::spread::ArraySpread;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -31,6 +32,16 @@ impl Parts<'_> {
         self.is_mapped() || DriveProcessors::of(&self.drive.controller).is_some()
     }
 
+    /// Mean times of the operations of a die.
+    fn flash_costs(&self) -> FlashCosts {
+        FlashCosts::of(&self.drive.media.in_the_mean())
+    }
+
+    /// True if equal operations of the drive take different times.
+    pub fn has_spread(&self) -> bool {
+        ArraySpread::of(&self.drive.media, 0).is_some() || self.drive.controller.pipeline_spread > 0.0
+    }
+
     /// Time of a lone command in the drive's processors and logic.
     pub fn firmware(&self, direction: DataDirection) -> Span {
         let firmware = DriveProcessors::of(&self.drive.controller);
@@ -50,7 +61,8 @@ impl Parts<'_> {
         let least = self.flash_least(workload, class);
         let bounded = Access { idle: least, waited: Span::ZERO, least, regular: false };
         let may_miss = self.drive.translation.map_cache_kib > 0;
-        if class.direction == DataDirection::Write || self.may_be_buffered(workload) || may_miss {
+        let is_chance = may_miss || self.has_spread();
+        if class.direction == DataDirection::Write || self.may_be_buffered(workload) || is_chance {
             return bounded;
         }
         let pages_alike = self.flash_reads().iter().all(|read| *read == self.flash_reads()[0]);
@@ -68,13 +80,13 @@ impl Parts<'_> {
 
     /// Time from the start of the array read until the data can start towards the host.
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
-        let (costs, chunk) = (FlashCosts::of(&self.drive.media), self.drive.data_payload_bytes());
+        let (costs, chunk) = (self.flash_costs(), self.drive.data_payload_bytes());
         let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode;
         self.link.stream_start_time(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }
 
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {
-        let (costs, buffer) = (FlashCosts::of(&self.drive.media), &self.drive.buffer);
+        let (costs, buffer) = (self.flash_costs(), &self.drive.buffer);
         let late = self.drive.media.acknowledge == Acknowledge::Late;
         match class.direction {
             DataDirection::Write if late => buffer.command + costs.program,
@@ -90,7 +102,7 @@ impl Parts<'_> {
     /// Array read times of the pages of a word line.
     fn flash_reads(&self) -> Vec<Span> {
         let media = &self.drive.media;
-        FlashCosts::of(media).reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
+        self.flash_costs().reads[..(media.program_bytes / media.stripe_bytes) as usize].to_vec()
     }
 
     /// True if reads may be served without the cells: data that was just written, never written, or read ahead.
@@ -109,7 +121,7 @@ impl Parts<'_> {
     }
 
     fn demand_flash_read(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        let costs = FlashCosts::of(&self.drive.media);
+        let costs = self.flash_costs();
         let from_cells = self.share_from_cells(workload);
         let (reads, bytes) = self.array_reads(workload, class);
         let transfer = Span::from_ns_f64(bytes * self.transfer_ns());
@@ -168,7 +180,7 @@ impl Parts<'_> {
     fn demand_flash_write(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         demands.add("write buffer", 1.0, self.drive.buffer.page, f64::from(class.bytes) / 4096.0);
         let (media, translation) = (&self.drive.media, &self.drive.translation);
-        let costs = FlashCosts::of(media);
+        let costs = self.flash_costs();
         let amplification = self.amplification(workload);
         let leaving = self.leaving_bytes(workload, class);
         let moved = leaving * (amplification - 1.0);
@@ -243,7 +255,7 @@ impl Parts<'_> {
 
     /// Time of a byte on a channel.
     fn transfer_ns(&self) -> f64 {
-        FlashCosts::of(&self.drive.media).bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20)
+        self.flash_costs().bus.transfer_time(1 << 20).as_ns() / f64::from(1 << 20)
     }
 
     /// Least write amplification, in writes to the cells for each write of the user. On a drive that begins in the steady

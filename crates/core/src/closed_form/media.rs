@@ -123,7 +123,9 @@ impl Parts<'_> {
         let media = &self.drive.media;
         let pauses = !media.housekeeping.is_zero();
         let moves = media.wear_levelling != WearLevelling::None;
-        pauses || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
+        pauses
+            || self.has_spread()
+            || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
     }
 
     /// Time that a read waits in an idle memory, and time until its data can start to flow.

@@ -40,7 +40,7 @@ pub struct Parts<'a> {
     pub root_complex: RootComplex,
     /// Distribution of addresses over channels and banks.
     pub geometry: Geometry,
-    /// The memory itself, without a write buffer or translation layer in front of it.
+    /// The memory itself, without a write buffer or translation layer in front of it, with the mean of its times.
     pub media: Media,
     /// Chips of the memory, if they are modelled one by one.
     pub chips: Option<BankChips>,
@@ -65,8 +65,8 @@ impl Parts<'_> {
             link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.switch_time()),
             root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
                 .with_peer(&drive.peer),
-            geometry: Geometry::from(&drive.media),
-            media: Media::of(&drive.media, 0),
+            geometry: Geometry::from(&drive.media.in_the_mean()),
+            media: Media::of(&drive.media.in_the_mean(), 0),
             chips: BankChips::of(&drive.media),
             engaged: None,
         }

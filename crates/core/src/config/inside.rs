@@ -19,6 +19,8 @@ section! {
         read_pipeline_ns => read_pipeline: Span = ZERO, ZERO..=LONGEST;
         /// Latency that the drive's hardwired logic adds to a write; many commands pass it at a time
         write_pipeline_ns => write_pipeline: Span = ZERO, ZERO..=LONGEST;
+        /// Spread of both latencies: each command takes a random time within this share of them; 0: none
+        pipeline_spread => pipeline_spread: f64 = 0.0, 0.0..=1.0;
     }
 }
 

@@ -83,6 +83,16 @@ section! {
         erase_ns => erase: Span = ZERO, ZERO..=LONGEST;
         /// Flash: time to suspend a program or erase operation for a read; 0: reads wait until the operation ends
         suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST;
+        /// Spread of array reads: each takes a random time within this share of its mean; 0: none
+        read_spread => read_spread: f64 = 0.0, 0.0..=1.0;
+        /// Spread of array writes and erases: each takes a random time within this share of its mean; 0: none
+        program_spread => program_spread: f64 = 0.0, 0.0..=1.0;
+        /// Share of array reads whose data cannot be corrected, so that the cells are read again; 0: none
+        read_retry_rate => read_retry_rate: f64 = 0.0, 0.0..=0.9;
+        /// Share of repeated reads after which the cells have to be read yet again, 16 times at most
+        read_retry_again => read_retry_again: f64 = 0.0, 0.0..=0.9;
+        /// Time of a repeated read of the cells, with what the controller does for it; 0: as the array read
+        read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
         /// Energy to read one bit, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy to write one bit, in picojoules, cells and row buffer together; 0: unknown

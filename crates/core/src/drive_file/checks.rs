@@ -30,6 +30,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
         stripe,
         chips,
         chips_fill_stripe,
+        spread_of_chips,
         pulses,
         pattern,
         housekeeping,
@@ -135,6 +136,18 @@ fn chips(drive: &Drive) -> Option<BrokenCondition> {
         ],
         format!("media.{key} is given with media.chip_bytes 0"),
         String::from("media.chip_bytes above 0"),
+    )
+}
+
+/// Array reads of chips that are modelled one by one have no spread.
+fn spread_of_chips(drive: &Drive) -> Option<BrokenCondition> {
+    let media = &drive.media;
+    let is_given = media.read_spread > 0.0 || media.read_retry_rate > 0.0;
+    BrokenCondition::when(
+        is_given && media.chip_bytes > 0,
+        &["media.read_spread", "media.read_retry_rate", "media.chip_bytes"],
+        String::from("a spread of reads is given with media.chip_bytes, whose chips read in step"),
+        String::from("media.chip_bytes = 0, or media.read_spread = 0 and media.read_retry_rate = 0"),
     )
 }
 

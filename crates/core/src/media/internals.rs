@@ -45,7 +45,7 @@ impl Media {
     ) -> Media {
         let is_mapped = translation.mapping == Mapping::Page;
         let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
-        let processors = DriveProcessors::of(controller);
+        let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
         let is_early = media.acknowledge == Acknowledge::Early;
         let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
         if processors.is_some() || flash.is_some() || is_volatile {

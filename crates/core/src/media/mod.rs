@@ -9,8 +9,8 @@
 //! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the reservations of a bus,
 //! [`bank`] the state of a bank and the program unit in its write buffer; this module joins the pieces of a request
 //! into one answer. [`MediaOptions`] holds the parts that only some memories have: [`chip`] models the chips of a bank
-//! one by one, [`cells`] makes the time of a write depend on its data, [`wear`] moves lines about, [`housekeeping`]
-//! pauses everything. `energy` counts joules, [`lifetime`] computes how long a memory lasts.
+//! one by one, [`cells`] makes the time of a write depend on its data, [`spread`] draws array times around their mean,
+//! [`wear`] moves lines about, [`housekeeping`] pauses everything. `energy` counts joules, [`lifetime`] computes how long a memory lasts.
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
 //! ([`flash`], [`translation`]), which take the place of the banks.
@@ -29,6 +29,7 @@ pub mod lifetime;
 pub mod processors;
 pub mod randomiser;
 mod resolve;
+pub mod spread;
 pub mod start_gap;
 pub mod timing;
 pub mod translation;
@@ -48,6 +49,7 @@ use chip::BankChips;
 use geometry::{BankPiece, BankPieces, Interleave};
 use housekeeping::Pauses;
 use internals::DriveInternals;
+use spread::ArraySpread;
 use timing::{AccessStart, Bus, PieceTiming};
 use wear::Wear;
 
@@ -81,6 +83,8 @@ pub struct MediaOptions {
     pub random_data: Option<Box<RandomData>>,
     /// Time of the ECC decoder after the transfer of every read.
     pub ecc_decode: Span,
+    /// Spread of array times.
+    pub spread: Option<Box<ArraySpread>>,
 }
 
 /// Source of the program times of random data.
@@ -424,13 +428,17 @@ impl Media {
         self.activity.banks_busy += self.banks[index(piece.bank)].advance(now);
         let when = self.access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
+        let mut timing = self.timing;
+        if let Some(spread) = &mut self.options.spread {
+            timing.read = spread.read(timing.read);
+        }
         let bank = &mut self.banks[index(piece.bank)];
         let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
                 let along = along.then(|| self.interleave.row(piece));
                 let read = BankRead { bytes: piece.bytes, needed, along };
-                bank.read(&mut self.buses[channel], &self.timing, when, read)
+                bank.read(&mut self.buses[channel], &timing, when, read)
             }
             Some(chips) => {
                 let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];
@@ -477,7 +485,8 @@ impl Media {
             self.timing.program =
                 data.cells.random_program_time(chips.map_or(1, |chips| chips.chips_used(piece)), &mut data.random);
         }
-        self.timing.program_time(piece.bank_offset, piece.bytes)
+        let mean = self.timing.program_time(piece.bank_offset, piece.bytes);
+        self.options.spread.as_mut().map_or(mean, |spread| spread.program(mean))
     }
 
     /// Returns when a bank may start an access that is handed over at `now`.

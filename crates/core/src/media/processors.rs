@@ -1,7 +1,9 @@
 //! Processors of the drive: each command occupies one of them for a while, and then passes a pipeline that works on
 //! many commands at a time.
 
+use super::spread::around;
 use crate::config;
+use crate::random::Random;
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
@@ -11,13 +13,15 @@ pub struct DriveProcessors {
     free_at: Vec<Time>,
     read: CommandCost,
     write: CommandCost,
+    /// Share by which the time in the pipeline differs at most, with the numbers that are drawn for it.
+    spread: Option<(f64, Random)>,
 }
 
-/// Time for which a command occupies a processor.
 #[derive(Clone, Copy, Debug)]
-/// Time in the pipeline behind it, which does not limit throughput.
 struct CommandCost {
+    /// Time for which a command occupies a processor.
     core: Span,
+    /// Time in the pipeline behind it, which does not limit throughput.
     pipeline: Span,
 }
 
@@ -27,7 +31,19 @@ impl DriveProcessors {
         let read = CommandCost { core: controller.read_core, pipeline: controller.read_pipeline };
         let write = CommandCost { core: controller.write_core, pipeline: controller.write_pipeline };
         let takes_time = [read, write].iter().any(|cost| !(cost.core + cost.pipeline).is_zero());
-        takes_time.then(|| DriveProcessors { free_at: vec![Time::ZERO; controller.cores.into()], read, write })
+        takes_time.then(|| DriveProcessors {
+            free_at: vec![Time::ZERO; controller.cores.into()],
+            read,
+            write,
+            spread: None,
+        })
+    }
+
+    /// Returns these processors with the spread of a description; `seed` decides what is drawn.
+    pub fn with_spread(self, controller: &config::Controller, seed: u64) -> DriveProcessors {
+        let spread = controller.pipeline_spread;
+        let spread = (spread > 0.0).then(|| (spread, Random::stream(seed, "spread of a drive's pipeline")));
+        DriveProcessors { spread, ..self }
     }
 
     /// Makes all processors idle, as after a loss of power.
@@ -38,6 +54,7 @@ impl DriveProcessors {
     /// Returns when a command that comes at `now` has passed processor and pipeline.
     pub fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
         let CommandCost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
+        let pipeline = self.spread.as_mut().map_or(pipeline, |(share, random)| around(pipeline, *share, random));
         if core.is_zero() {
             return now + pipeline;
         }
@@ -50,6 +67,20 @@ impl DriveProcessors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pipeline_with_spread_keeps_its_mean() {
+        let controller = config::Controller {
+            read_pipeline: Span::from_us(4),
+            pipeline_spread: 0.25,
+            ..config::Controller::default()
+        };
+        let mut firmware = DriveProcessors::of(&controller).expect("takes time").with_spread(&controller, 1);
+        let mut admit = || firmware.admit(Time::ZERO, DataDirection::Read).since(Time::ZERO).as_us();
+        let times: Vec<f64> = (0..100_000).map(|_| admit()).collect();
+        assert!(times.iter().all(|time| (3.0..=5.0).contains(time)));
+        assert!((times.iter().sum::<f64>() / 1e5 - 4.0).abs() < 0.01);
+    }
 
     #[test]
     fn commands_wait_for_a_processor_but_not_for_the_pipeline() {

@@ -3,6 +3,7 @@
 use super::cells::Cells;
 use super::chip::BankChips;
 use super::housekeeping::Pauses;
+use super::spread::ArraySpread;
 use super::wear::Wear;
 use super::{BusRate, Geometry, Media, MediaOptions, RandomData, Timing};
 use crate::config::{self, DataPattern};
@@ -19,6 +20,7 @@ impl Media {
             wear: Wear::of(media, seed).map(Box::new),
             random_data,
             ecc_decode: media.ecc_decode,
+            spread: ArraySpread::of(media, seed).map(Box::new),
         };
         Media::with(&Geometry::from(media), details)
     }

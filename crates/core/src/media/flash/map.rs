@@ -37,7 +37,7 @@ impl Flash {
             true => self.layout.planes(place.position, place.position),
             false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
-        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let length = self.array_read(row.page);
         let read_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend) + length;
         let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
         let crossed = self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer;

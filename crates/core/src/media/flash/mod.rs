@@ -31,6 +31,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use super::spread::ArraySpread;
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
 use super::translation::{MapShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
@@ -50,6 +51,7 @@ use read_ahead::ReadAhead;
 pub struct Flash {
     layout: FlashLayout,
     costs: FlashCosts,
+    spread: Option<ArraySpread>,
     translation: TranslationLayer,
     buffer: FlashBuffer,
     dies: Vec<Die>,
@@ -140,6 +142,7 @@ impl Flash {
         Flash {
             layout,
             costs: FlashCosts::of(media),
+            spread: ArraySpread::of(media, seed),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
                 Precondition::Sequential | Precondition::Auto => TranslationLayer::written_in_order(shape, seed),
@@ -371,9 +374,21 @@ impl Flash {
             crossed = self.buses[channel].promise(now, ready, page) + page;
             ready = crossed + page;
         }
+        let length = self.program_or_erase(self.costs.program);
         self.activity.buses_busy += page * u64::from(pages);
-        self.activity.banks_busy += self.costs.program;
-        self.dies[index(die)].enqueue(now, crossed, self.costs.program)
+        self.activity.banks_busy += length;
+        self.dies[index(die)].enqueue(now, crossed, length)
+    }
+
+    /// Returns the time of a program or an erase that takes this on average.
+    fn program_or_erase(&mut self, mean: Span) -> Span {
+        self.spread.as_mut().map_or(mean, |spread| spread.program(mean))
+    }
+
+    /// Returns the time of an array read of a page of a word line, with its commands.
+    fn array_read(&mut self, page: u32) -> Span {
+        let mean = self.costs.reads[index(page)];
+        self.costs.command + self.spread.as_mut().map_or(mean, |spread| spread.read(mean))
     }
 
     /// Runs as much garbage collection as another line needs.
@@ -391,9 +406,10 @@ impl Flash {
             self.relocate(now, moved);
         }
         for _ in erased.drain(..) {
-            for die in &mut self.dies {
-                die.enqueue(now, now, self.costs.erase);
-                self.activity.banks_busy += self.costs.erase;
+            for die in 0..self.dies.len() {
+                let length = self.program_or_erase(self.costs.erase);
+                self.dies[die].enqueue(now, now, length);
+                self.activity.banks_busy += length;
             }
         }
         (self.moves, self.erased) = (moves, erased);
@@ -423,7 +439,7 @@ impl Flash {
     /// Reads units of a row in the background. Returns when they are in the buffer.
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
-        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let length = self.array_read(row.page);
         let read_at = self.dies[index(row.die)].enqueue(now, at, length);
         let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
         self.activity.banks_busy += length;

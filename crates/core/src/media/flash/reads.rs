@@ -108,7 +108,7 @@ impl Flash {
             true => self.layout.planes(first.position, last.position),
             false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
-        let length = self.costs.command + self.costs.reads[index(row.page)];
+        let length = self.array_read(row.page);
         let die = &mut self.dies[index(row.die)];
         let read_at = die.read(now, at, planes, length, self.costs.suspend) + length;
         let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);

@@ -1,0 +1,132 @@
+//! Spread of service times: array reads that are repeated, and operations that take less or more than their mean.
+//!
+//! Data that the error correction code cannot correct is read again from the cells at other voltages. How long one array read or
+//! program takes depends on the cells, which the model does not follow one by one: it draws a time around the mean, uniformly. The
+//! mean of the draws is the time of the description, so that a spread changes tails of latency and no rate.
+
+use crate::config;
+use crate::random::Random;
+use crate::time::Span;
+
+/// Largest number of times that one array read is repeated.
+const RETRIES_MAX: u32 = 16;
+
+/// Spread of the times of the memory's array, with the numbers that it draws.
+#[derive(Clone, Debug)]
+pub struct ArraySpread {
+    read: f64,
+    program: f64,
+    retry_rate: f64,
+    retry_again: f64,
+    /// Time of a repeated read; as long as the first one if zero.
+    retry: Span,
+    random: Random,
+}
+
+impl ArraySpread {
+    /// Returns the spread of a description; `None` if all times are those of the description.
+    pub fn of(media: &config::Media, seed: u64) -> Option<ArraySpread> {
+        let has_any = media.read_spread > 0.0 || media.program_spread > 0.0 || media.read_retry_rate > 0.0;
+        has_any.then(|| ArraySpread {
+            read: media.read_spread,
+            program: media.program_spread,
+            retry_rate: media.read_retry_rate,
+            retry_again: media.read_retry_again,
+            retry: media.read_retry,
+            random: Random::stream(seed, "spread of array times"),
+        })
+    }
+
+    /// Draws the time of an array read whose mean without retries is `mean`.
+    pub fn read(&mut self, mean: Span) -> Span {
+        let mut time = around(mean, self.read, &mut self.random);
+        let retry = if self.retry.is_zero() { mean } else { self.retry };
+        let mut chance = self.retry_rate;
+        for _ in 0..RETRIES_MAX {
+            if chance == 0.0 || self.random.unit() >= chance {
+                break;
+            }
+            time += retry;
+            chance = self.retry_again;
+        }
+        time
+    }
+
+    /// Draws the time of an array write or erase.
+    pub fn program(&mut self, mean: Span) -> Span {
+        around(mean, self.program, &mut self.random)
+    }
+}
+
+/// Draws a time uniformly from those that differ from the mean by a share of it at most.
+pub fn around(mean: Span, share: f64, random: &mut Random) -> Span {
+    match share {
+        0.0 => mean,
+        _ => mean.scale(1.0 + share * (2.0 * random.unit() - 1.0)),
+    }
+}
+
+impl config::Media {
+    /// Returns this memory with the mean times of its operations in place of their spread.
+    pub fn in_the_mean(&self) -> config::Media {
+        let mut mean = self.clone();
+        let further = self.read_retry_rate / (1.0 - self.read_retry_again);
+        for read in [&mut mean.read, &mut mean.read_centre, &mut mean.read_upper] {
+            let retry = if self.read_retry.is_zero() { *read } else { self.read_retry };
+            if !read.is_zero() {
+                *read += retry.scale(further);
+            }
+        }
+        (mean.read_spread, mean.program_spread, mean.read_retry_rate) = (0.0, 0.0, 0.0);
+        mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn media() -> config::Media {
+        config::Media {
+            read: Span::from_us(50),
+            read_spread: 0.2,
+            program_spread: 0.5,
+            read_retry_rate: 0.1,
+            read_retry_again: 0.5,
+            read_retry: Span::from_us(30),
+            ..config::Media::default()
+        }
+    }
+
+    #[test]
+    fn draws_keep_their_mean_and_their_ends() {
+        let mut spread = ArraySpread::of(&media(), 1).unwrap();
+        let reads: Vec<f64> = (0..200_000).map(|_| spread.read(Span::from_us(50)).as_us()).collect();
+        let mean = reads.iter().sum::<f64>() / reads.len() as f64;
+        // A tenth is repeated, twice on average, for 30 us each.
+        assert!((mean - media().in_the_mean().read.as_us()).abs() < 0.1 && (mean - 56.0).abs() < 0.1, "{mean}");
+        let repeated = reads.iter().filter(|read| **read > 60.0).count() as f64 / reads.len() as f64;
+        assert!((repeated - 0.1).abs() < 0.003, "{repeated}");
+        assert!(reads.iter().all(|read| *read >= 40.0 && (*read <= 60.0 || *read >= 70.0)));
+        let programs: Vec<f64> = (0..1000).map(|_| spread.program(Span::from_us(100)).as_us()).collect();
+        let (least, most) =
+            programs.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
+        assert!((50.0..52.0).contains(&least) && (148.0..150.0).contains(&most), "{least} to {most}");
+    }
+
+    #[test]
+    fn memory_without_spread_draws_nothing() {
+        assert!(ArraySpread::of(&config::Media::default(), 1).is_none());
+        assert_eq!(config::Media::default().in_the_mean().read, config::Media::default().read);
+    }
+
+    #[test]
+    fn seed_decides_every_draw() {
+        let draw = |seed| {
+            let mut spread = ArraySpread::of(&media(), seed).unwrap();
+            (0..100).map(|_| spread.read(Span::from_us(50))).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3), draw(4));
+    }
+}
