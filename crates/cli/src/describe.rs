@@ -2,10 +2,10 @@
 
 pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::engine::{EngineOptions, IoEngine, polls};
-use phaselink_core::config::{Technology, Wait};
+use phaselink_core::config::{Technology, VolumeLimit, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::WireRate;
-use phaselink_core::results::units;
+use phaselink_core::results::units::{self, grouped};
 pub(crate) use phaselink_core::results::words::{UNBROKEN, capacity, counted, listed, requests, size};
 use phaselink_core::time::Span;
 use phaselink_core::workload::Job;
@@ -58,6 +58,9 @@ pub(crate) fn figure(value: f64) -> String {
 /// Describes the memory of a drive in one line.
 pub(crate) fn memory(drive: &Drive) -> String {
     let media = &drive.media;
+    if drive.volume.is_there() {
+        return volume(drive);
+    }
     let technology = match media.technology {
         Technology::Pcm => "phase-change memory",
         Technology::Dram => "DRAM",
@@ -72,6 +75,24 @@ pub(crate) fn memory(drive: &Drive) -> String {
         units::span(media.read),
         units::span(media.program),
     )
+}
+
+/// Describes the limits of a volume in one line.
+fn volume(drive: &Drive) -> String {
+    let (volume, capacity_mib) = (&drive.volume, drive.media.capacity_mib);
+    let mut parts = vec![format!("volume of {}", capacity(drive.media.capacity_bytes()))];
+    let mut limit = |limit: Option<VolumeLimit>, per: f64, what: &str| {
+        let Some(limit) = limit else { return };
+        let rate = |per_s: f64| grouped((per_s / per).round() as u64);
+        let burst =
+            if limit.credits > 0.0 { format!(" ({} with credits)", rate(limit.peak_per_s)) } else { String::new() };
+        parts.push(format!("{} {what}{burst}", rate(limit.base_per_s)));
+    };
+    limit(volume.operations(capacity_mib), 1.0, "operations/s");
+    limit(volume.bytes(capacity_mib), f64::from(1 << 20), "MiB/s");
+    parts.push(format!("{} to read", units::span(volume.read)));
+    parts.push(format!("{} to write", units::span(volume.write)));
+    parts.join(", ")
 }
 
 /// Describes the link of a drive in one line.

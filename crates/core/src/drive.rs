@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, UncertainConstant, Wait};
+use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, StartingCredits, UncertainConstant, Wait};
 use crate::media;
 use crate::time::Span;
 use crate::workload::Job;
@@ -154,6 +154,8 @@ macro_rules! with_shared_sections {
                 buffer: Buffer,
                 /// Flash translation layer.
                 translation: Translation,
+                /// Limits of a rate-limited volume, if the drive is one.
+                volume: Volume,
             }
             protocols { $($protocols)+ }
         }
@@ -172,18 +174,28 @@ impl Drive {
         self.translation.mapping == Mapping::Page
     }
 
-    /// This drive in the state in which `jobs` are to find it: `translation.precondition = "auto"` is the steady state of random
+    /// True if the drive is a volume with bursts that its credits end.
+    pub fn has_credits(&self) -> bool {
+        self.volume.has_credits(self.media.capacity_mib)
+    }
+
+    /// This drive in the state in which `jobs` are to find it. `translation.precondition = "auto"` is the steady state of random
     /// overwrites for jobs that write at random and are measured in the steady state, and otherwise a drive written in order.
+    /// `volume.credits = "auto"` is no credits for jobs that are measured in the steady state, unless they replay a trace, whose
+    /// pauses earn credits.
     pub fn preconditioned_for(&self, jobs: &[Job]) -> Cow<'_, Drive> {
-        if self.translation.precondition != Precondition::Auto {
-            return Cow::Borrowed(self);
+        let mut drive = Cow::Borrowed(self);
+        if self.translation.precondition == Precondition::Auto {
+            let is_random = jobs.iter().any(|job| job.is_steady() && job.writes_at_random());
+            let precondition = if is_random { Precondition::Random } else { Precondition::Sequential };
+            drive.to_mut().translation.precondition = precondition;
         }
-        let mut drive = self.clone();
-        drive.translation.precondition = match jobs.iter().any(|job| job.is_steady() && job.writes_at_random()) {
-            true => Precondition::Random,
-            false => Precondition::Sequential,
-        };
-        Cow::Owned(drive)
+        if self.has_credits() && self.volume.credits == StartingCredits::Auto {
+            let is_used = jobs.iter().any(|job| job.is_steady() && job.trace.is_none());
+            let credits = if is_used { StartingCredits::Used } else { StartingCredits::Full };
+            drive.to_mut().volume.credits = credits;
+        }
+        drive
     }
 
     /// Copy of this drive that stands alone in its host.
@@ -238,7 +250,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Defaults are left out, so that documents of drives without faults, switch and peers stay as short as they are.
+        // Defaults are left out, so that documents of drives without faults, switch, peer and limits stay as short as they are.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
@@ -250,6 +262,9 @@ impl Drive {
         }
         if !self.peer.is_there() {
             resolved.remove(self.peer.path());
+        }
+        if !self.volume.is_there() {
+            resolved.remove(self.volume.path());
         }
         Json::Object(resolved)
     }
@@ -275,10 +290,12 @@ impl Drive {
         self.faults.iter().any(|fault| fault.action == FaultAction::PowerCut)
     }
 
-    /// Idle media of the drive, with the processors, buffer and translation layer in front of it. Random choices follow from
-    /// `seed`.
+    /// Idle media of the drive, with the processors, buffer, translation layer and limits in front of it. Random choices follow
+    /// from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
-        media::Media::of(&self.media, seed).behind(&self.media, &self.controller, &self.buffer, &self.translation, seed)
+        let Drive { media, controller, buffer, translation, volume, .. } = self;
+        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, seed);
+        memory.limited(volume, media.capacity_mib)
     }
 
     /// Keys above all sections, with their values.

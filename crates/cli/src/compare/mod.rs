@@ -36,7 +36,7 @@ const EXAMPLES: &str = include_str!("../../help/compare.txt");
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Drive files, names of shipped drives, or of sets of them: 2012, 2018, 2026
+    /// Drive files, names of shipped drives, or of sets of them: 2012, 2018, 2026, cloud
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
     /// Seed of everything random

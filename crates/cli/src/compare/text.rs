@@ -9,7 +9,7 @@ use phaselink_core::ledger::MeasuredState;
 use phaselink_core::report::Table;
 use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::units::grouped;
-use phaselink_core::results::{Figure, Finding, Unit, find};
+use phaselink_core::results::{Figure, Finding, Unit, find, words};
 
 use super::points::Line;
 use super::{Comparison, is_finished, trust};
@@ -81,7 +81,7 @@ pub(super) fn assumptions(comparison: &Comparison, groups: &[ComparedGroup]) -> 
     lines.into_iter().flatten().map(|line| describe::wrapped(&line, "  ")).collect()
 }
 
-/// Returns the states in which flash drives were measured, if there are any.
+/// Returns the states in which flash drives and volumes with credits were measured, if there are any.
 fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String> {
     let mut states: Vec<(String, Vec<String>)> = Vec::new();
     for (drive, cell) in groups.iter().flat_map(|group| comparison.drives.iter().zip(&group.cells)) {
@@ -92,6 +92,10 @@ fn measured(comparison: &Comparison, groups: &[ComparedGroup]) -> Option<String>
                 String::from("steady, the write buffer turned over first (--burst: not)")
             }
             Some(MeasuredState::Burst(reason)) => format!("burst, {reason}"),
+            Some(MeasuredState::Volume(state)) => match words::is_lasting(state) {
+                true => format!("steady, {} (--burst: all credits are there)", words::credits(state)),
+                false => format!("burst, {}", words::credits(state)),
+            },
         };
         match states.iter_mut().find(|(known, _)| *known == state) {
             Some((_, names)) if names.contains(&drive.name) => {}

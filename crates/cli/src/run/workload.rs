@@ -58,7 +58,7 @@ pub(crate) struct JobFlags {
     /// random, zipf:THETA, pareto:H or normal:PERCENT [default: random]
     #[arg(long, value_name = "KIND")]
     random_distribution: Option<String>,
-    /// Measure from the first request on, with the write buffer empty, and not in the steady state
+    /// Measure from the first request on, with the write buffer empty and all credits of a volume, and not in the steady state
     #[arg(long)]
     burst: bool,
     /// Any other option of a fio job, as in -O bssplit=4k/90:16k/10; docs/fio.md lists them

@@ -33,6 +33,7 @@ pages! {
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request" one_served_command = "one-served-command"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
     adding_a_policy = "adding-a-policy"
+    cloud_volumes = "cloud-volumes"
     decisions = "decisions" break_even = "break-even" what_if = "what-if" inference = "inference"
 }
 

@@ -43,6 +43,13 @@ struct RequestSpread {
 impl Parts<'_> {
     /// Time of a request in the memory, as one command.
     pub fn access(&self, workload: &Workload, class: &Class) -> Access {
+        let access = self.access_behind_limits(workload, class);
+        let network = self.network(class.direction);
+        Access { idle: access.idle + network, least: access.least + network, ..access }
+    }
+
+    /// Time of a request in the memory alone, as one command.
+    fn access_behind_limits(&self, workload: &Workload, class: &Class) -> Access {
         if self.is_mapped() {
             return self.flash_access(workload, class);
         }
@@ -272,6 +279,7 @@ impl Parts<'_> {
     /// Adds the demands of a request on the banks and buses that hold its job's region.
     pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
         self.demand_firmware(demands, class);
+        self.demand_limits(demands, workload, class);
         if self.is_mapped() {
             return self.demand_flash(demands, workload, class);
         }

@@ -13,6 +13,7 @@ pub(crate) mod host;
 pub(crate) mod link;
 pub(crate) mod media;
 pub(crate) mod split;
+pub(crate) mod volume;
 pub(crate) mod workload;
 
 pub use demand::{Demand, Demands};

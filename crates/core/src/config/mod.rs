@@ -27,6 +27,7 @@ pub(crate) mod spans;
 mod stack;
 mod switch;
 pub(crate) mod value;
+mod volume;
 
 pub use dma::Dma;
 pub use doubt::{UncertainConstant, UncertaintyCause};
@@ -42,3 +43,4 @@ pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
 pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, StackStage, column_of};
 pub use switch::Switch;
+pub use volume::{StartingCredits, Volume, VolumeLimit};

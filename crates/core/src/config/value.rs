@@ -273,6 +273,7 @@ pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> KeyFau
 /// Endings of key names and the units that they stand for. The first ending that fits counts.
 const UNITS: &[(&str, &str)] = &[
     ("_bytes_per_ns", "B/ns"),
+    ("_mib_per_s", "MiB/s"),
     ("_ns", "ns"),
     ("_us", "us"),
     ("_ms", "ms"),

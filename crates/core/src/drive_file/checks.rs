@@ -48,7 +48,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let faults = super::checks_faults::broken(drive);
     let several = super::checks_several::broken(drive);
     let switches = super::checks_switch::broken(drive);
-    let around = faults.into_iter().chain(several).chain(switches);
+    let volume = super::checks_volume::broken(drive);
+    let around = faults.into_iter().chain(several).chain(switches).chain(volume);
     between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
 }
 

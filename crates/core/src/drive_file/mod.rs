@@ -6,6 +6,7 @@ mod checks_faults;
 mod checks_inside;
 mod checks_several;
 mod checks_switch;
+mod checks_volume;
 mod described;
 mod doubts;
 mod engines;

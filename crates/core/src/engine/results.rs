@@ -4,7 +4,7 @@ use super::Engine;
 use super::driver_end::DriverEnd;
 use super::recorder::PartOutcomes;
 use crate::drive::Drive;
-use crate::ledger::Outcome;
+use crate::ledger::{MeasuredState, Outcome};
 use crate::time::Time;
 use crate::tlp::Direction;
 
@@ -34,8 +34,18 @@ impl Engine {
             Some(base) => parts.since(base),
             None => parts,
         };
-        let measured = self.warm_up.measured(drive.translation.precondition);
+        let measured = match self.warm_up.measured(drive.translation.precondition) {
+            MeasuredState::Only => self.credit_state(),
+            measured => measured,
+        };
         self.recorder.outcome(drive, seed, measured, parts)
+    }
+
+    /// State of the credits of the first device, if it is a volume that has some.
+    fn credit_state(&self) -> MeasuredState {
+        let volume = self.devices[0].media.volume();
+        let state = volume.and_then(|volume| volume.credit_state(self.recorder.last()));
+        state.map_or(MeasuredState::Only, MeasuredState::Volume)
     }
 
     /// Measurements of the parts of the machine up to `now`.

@@ -10,6 +10,8 @@ pub mod stage;
 pub mod trace;
 
 pub use latency::Latency;
-pub use outcome::{CpuUse, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, PartUse, WireUse};
+pub use outcome::{
+    CpuUse, CreditState, DirectionOutcome, Energy, JobOutcome, MeasuredState, Outcome, PartUse, WireUse,
+};
 pub use stage::{Stage, StageTimes};
 pub use trace::{Record, Step, Trace};

@@ -56,6 +56,21 @@ pub enum MeasuredState {
     },
     /// A state that does not last, with the reason.
     Burst(&'static str),
+    /// A volume with credits, in this state of them.
+    Volume(CreditState),
+}
+
+/// Credits of a volume in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CreditState {
+    /// The run began without credits.
+    Used,
+    /// The run began with all credits, and kept them: it stays below the rate that lasts.
+    Kept,
+    /// The run took more credits than it earned; a full bucket lasts for so long at this rate.
+    Last(Span),
+    /// The run began with all credits, and had used them up after this time.
+    UsedUpAfter(Span),
 }
 
 /// Results of one job section.

@@ -146,10 +146,10 @@ stages! {
     Firmware = "firmware" in Device for Firmware,
     /// The device reads data, or the addresses of data, from host memory.
     HostRead = "host read" in Link for DataTransfer,
-    /// The access waits for its memory bank or channel.
+    /// The access waits for its memory bank or channel, or for the limits of its volume.
     MediaWait = "media wait" in Media for Queueing,
     /// The memory's cells, row buffers and bus work, until the first packet's worth of data is there (for writes, until
-    /// all of it is).
+    /// all of it is); for a volume, network and storage servers.
     Media = "media" in Media for Memory,
     /// Data crosses the device, between memory controllers and the buffers of the link.
     Ring = "ring" in Device for DataTransfer,

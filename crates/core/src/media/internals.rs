@@ -1,22 +1,25 @@
-//! Parts of a drive in front of the memory banks: its processors, injected bank faults, and for flash its write buffer
-//! and translation layer.
+//! Parts of a drive in front of the memory banks: its processors, the limits of a volume, injected bank faults, and for flash
+//! its write buffer and translation layer.
 
 use super::bank::{Bank, ProgramPolicy};
 use super::bank_faults::BankFaults;
 use super::flash::Flash;
 use super::processors::DriveProcessors;
 use super::timing::Bus;
+use super::volume::VolumeLimits;
 use super::{Media, ReadTiming, WriteTiming};
 use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
 use crate::data::persistence::{Notes, PersistenceStep};
 use crate::faults::Rule;
 use crate::request::DataDirection;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Parts in front of the banks; flash takes their place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DriveInternals {
     processors: Option<DriveProcessors>,
+    /// Rate limits and network of a volume.
+    volume: Option<Box<VolumeLimits>>,
     flash: Option<Flash>,
     /// Banks with injected faults.
     bank_faults: Option<BankFaults>,
@@ -29,7 +32,7 @@ pub(super) struct DriveInternals {
 impl DriveInternals {
     /// Returns true if any part changes the time of an access.
     pub(super) fn delays(&self) -> bool {
-        self.processors.is_some() || self.flash.is_some() || self.bank_faults.is_some()
+        self.processors.is_some() || self.volume.is_some() || self.flash.is_some() || self.bank_faults.is_some()
     }
 }
 
@@ -53,6 +56,19 @@ impl Media {
                 Some(Box::new(DriveInternals { processors, flash, is_volatile, ..DriveInternals::default() }));
         }
         self
+    }
+
+    /// Returns this memory behind the limits and the network of a volume, if it is one.
+    pub fn limited(mut self, volume: &config::Volume, capacity_mib: u64) -> Media {
+        if let Some(limits) = VolumeLimits::of(volume, capacity_mib) {
+            self.internals.get_or_insert_default().volume = Some(Box::new(limits));
+        }
+        self
+    }
+
+    /// Returns the limits of this volume, if it is one.
+    pub fn volume(&self) -> Option<&VolumeLimits> {
+        self.internals.as_ref()?.volume.as_deref()
     }
 
     /// Returns this memory with fault rules for its banks.
@@ -173,14 +189,15 @@ impl Media {
         first_bytes: u32,
     ) -> ReadTiming {
         let at = self.admit(now, DataDirection::Read);
-        self.admitted = self.pass_faults(at, DataDirection::Read, offset, bytes);
+        let passed = self.pass_limits(at, DataDirection::Read, offset, bytes);
+        self.admitted = self.pass_faults(passed, DataDirection::Read, offset, bytes);
         let timing = match self.flash_mut() {
-            Some(flash) => flash.read(now, at, offset, bytes, first_bytes),
+            Some(flash) => ReadTiming { admitted: at, ..flash.read(now, passed, offset, bytes, first_bytes) },
             // A fault delays the access before its bank, as waiting for the bank does.
             None => ReadTiming { admitted: at, ..self.read_corrected(now, offset, bytes, first_bytes) },
         };
         self.admitted = at;
-        timing
+        timing.later(self.network(DataDirection::Read))
     }
 
     pub(super) fn write_through_internals(
@@ -194,11 +211,13 @@ impl Media {
             return self.write_pieces(now, offset, bytes, policy);
         }
         let at = self.admit(now, DataDirection::Write);
-        self.admitted = self.pass_faults(at, DataDirection::Write, offset, bytes);
+        let passed = self.pass_limits(at, DataDirection::Write, offset, bytes);
+        self.admitted = self.pass_faults(passed, DataDirection::Write, offset, bytes);
+        let network = self.network(DataDirection::Write);
         let timing = match self.flash_mut() {
-            Some(flash) => flash.write(now, at, offset, bytes),
+            Some(flash) => WriteTiming { admitted: at, ..flash.write(now, passed, offset, bytes).later(network) },
             None => {
-                let timing = self.write_pieces(now, offset, bytes, policy);
+                let timing = self.write_pieces(now, offset, bytes, policy).later(network);
                 if let Some(notes) = self.notes() {
                     notes.hand(now, offset, bytes, timing.buffered_at, timing.programmed_at);
                 }
@@ -212,6 +231,17 @@ impl Media {
     fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
         let processors = self.internals.as_mut().and_then(|internals| internals.processors.as_mut());
         processors.map_or(now, |processors| processors.admit(now, direction))
+    }
+
+    /// Returns when an access has passed the limits of a volume. The time counts as that of a wait for a bank.
+    fn pass_limits(&mut self, at: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
+        let volume = self.internals.as_mut().and_then(|internals| internals.volume.as_mut());
+        volume.map_or(at, |volume| volume.pass(at, direction, offset, bytes))
+    }
+
+    /// Returns the time of an access in the network in front of the memory, if there is one.
+    fn network(&self, direction: DataDirection) -> Span {
+        self.volume().map_or(Span::ZERO, |volume| volume.latency(direction))
     }
 
     fn pass_faults(&mut self, at: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {

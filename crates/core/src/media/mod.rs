@@ -13,7 +13,8 @@
 //! [`wear`] moves lines about, [`housekeeping`] pauses everything. `energy` counts joules, [`lifetime`] computes how long a memory lasts.
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
-//! ([`flash`], [`translation`]), which take the place of the banks.
+//! ([`flash`], [`translation`]), which take the place of the banks. [`volume`] limits the rates at which accesses pass, and adds
+//! the latency of a network.
 
 pub mod bank;
 mod bank_faults;
@@ -33,6 +34,7 @@ pub mod spread;
 pub mod start_gap;
 pub mod timing;
 pub mod translation;
+pub mod volume;
 pub mod wear;
 
 pub use geometry::Geometry;
@@ -152,6 +154,17 @@ pub struct WriteTiming {
 }
 
 impl WriteTiming {
+    /// Returns these times with everything after the start `after` later.
+    fn later(self, after: Span) -> WriteTiming {
+        let WriteTiming { buffered_at, programmed_at, acknowledged_at, .. } = self;
+        WriteTiming {
+            buffered_at: buffered_at + after,
+            programmed_at: programmed_at + after,
+            acknowledged_at: acknowledged_at + after,
+            ..self
+        }
+    }
+
     /// Asserts that the stages of a write that came at `now` follow each other. A row buffer may take bytes while its bank is
     /// busy, so that `buffered_at` can come before `started`.
     #[inline(always)]
@@ -404,6 +417,9 @@ impl Media {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         if let Some(flash) = self.flash() {
             return flash.counters();
+        }
+        if let Some(volume) = self.volume() {
+            return volume.counters();
         }
         match &self.options.wear {
             None => Vec::new(),

@@ -290,6 +290,7 @@ impl Drive {
             drives: self.drives.into(),
             is_volatile: !self.keeps_acknowledged(),
             has_steady_state: self.is_flash(),
+            has_credits: self.has_credits(),
             supported: Op::ALL.map(|op| protocol.supports(op)),
             ..protocol.limits(self)
         }

@@ -124,6 +124,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if the controller gives each command to the memory as a whole, so that a volume can count it.
+    fn passes_whole_commands(&self) -> bool {
+        false
+    }
+
     /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
     /// determines the throughput of the mix.
     fn foresees_mixes(&self) -> bool {

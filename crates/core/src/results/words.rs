@@ -1,7 +1,8 @@
 //! Words for what jobs do, and for amounts of something.
 
 use super::units::{self, grouped};
-use crate::ledger::MeasuredState;
+use crate::ledger::{CreditState, MeasuredState};
+use crate::time::Span;
 
 /// Blank at which texts break no line, as between a number and its unit.
 pub const UNBROKEN: &str = "\u{a0}";
@@ -61,6 +62,29 @@ pub fn measured(state: MeasuredState) -> Option<String> {
             let (requests, time) = (counted(warm_up_ios, "request"), units::span(warm_up));
             Some(format!("steady, counted after {requests} in {time} that turned the write buffer over"))
         }
+        MeasuredState::Volume(state) => {
+            let name = if is_lasting(state) { "steady" } else { "burst" };
+            Some(format!("{name} ({})", credits(state)))
+        }
+    }
+}
+
+/// True if a volume goes on like this with its credits.
+pub fn is_lasting(state: CreditState) -> bool {
+    matches!(state, CreditState::Used | CreditState::Kept)
+}
+
+/// Returns the state of a volume's credits in words.
+pub fn credits(state: CreditState) -> String {
+    let seconds = |span: Span| match span.as_s() {
+        short if short < 10.0 => format!("{short:.1} s"),
+        long => format!("{} s", grouped(long.round() as u64)),
+    };
+    match state {
+        CreditState::Used => String::from("the volume's credits are used up"),
+        CreditState::Kept => String::from("below the rate that the volume has without credits"),
+        CreditState::Last(span) => format!("credits last {} at this rate", seconds(span)),
+        CreditState::UsedUpAfter(span) => format!("credits were used up after {}", seconds(span)),
     }
 }
 

@@ -164,7 +164,7 @@ impl Job {
 
     /// Has the job measured in the steady state on a drive that has one, unless the job says otherwise.
     pub fn measure_steadily(&mut self, limits: &Limits) {
-        if limits.has_steady_state {
+        if limits.has_steady_state || limits.has_credits {
             self.steady = self.steady.or(Some(true));
         }
     }

@@ -35,3 +35,4 @@ mod steady_state;
 mod stubs;
 mod switches;
 mod trains;
+mod volumes;

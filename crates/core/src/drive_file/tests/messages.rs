@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [switch], [peer], [dma], [host], [root_complex], [stack], [power], [media], [controller], [buffer], [translation], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [switch], [peer], [dma], [host], [root_complex], [stack], [power], [media], [controller], [buffer], [translation], [volume], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
@@ -110,7 +110,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-memory-gen5, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, fusion-io, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pss, pss-4-cards, pss-block, ramdisk, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-memory-gen5, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, ebs-gp2, ebs-gp3, ebs-io2, ebs-st1, fusion-io, hyperdisk-balanced, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pd-balanced, pd-ssd, premium-ssd, premium-ssd-v2, pss, pss-4-cards, pss-block, ramdisk, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why, low and high, or instead
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters

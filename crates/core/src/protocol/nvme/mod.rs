@@ -55,6 +55,10 @@ impl Protocol for Nvme {
         true
     }
 
+    fn passes_whole_commands(&self) -> bool {
+        true
+    }
+
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: self.queue_pairs,

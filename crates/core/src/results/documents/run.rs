@@ -7,7 +7,7 @@ use super::{
     AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
 };
 use crate::ledger::MeasuredState;
-use crate::results::{Evidence, Finding};
+use crate::results::{Evidence, Finding, words};
 
 /// Result of a run in fio's shape, with what fio has no place for beside it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -76,8 +76,8 @@ pub struct MeasuredIn {
     pub warm_up_ios: u64,
     /// Simulated time before the first request that counts, in ns.
     pub warm_up_ns: f64,
-    /// Reason why the state does not last; null in others.
-    pub reason: Option<&'static str>,
+    /// Reason why the state does not last, or state of a volume's credits; null in others.
+    pub reason: Option<String>,
 }
 
 impl MeasuredIn {
@@ -86,7 +86,11 @@ impl MeasuredIn {
         let state = |state, reason| MeasuredIn { state, warm_up_ios: 0, warm_up_ns: 0.0, reason };
         match measured {
             MeasuredState::Only => state("only", None),
-            MeasuredState::Burst(reason) => state("burst", Some(reason)),
+            MeasuredState::Burst(reason) => state("burst", Some(String::from(reason))),
+            MeasuredState::Volume(credits) => {
+                let name = if words::is_lasting(credits) { "steady" } else { "burst" };
+                state(name, Some(words::credits(credits)))
+            }
             MeasuredState::Steady { warm_up_ios, warm_up } => {
                 MeasuredIn { warm_up_ios, warm_up_ns: warm_up.as_ns(), ..state("steady", None) }
             }

@@ -51,6 +51,8 @@ pub struct Limits {
     pub is_volatile: bool,
     /// True if the drive has a write buffer or a translation layer, which reach a steady state only after many writes.
     pub has_steady_state: bool,
+    /// True if the drive is a volume whose credits let it be faster for a while.
+    pub has_credits: bool,
     /// True for each operation of [`Op::ALL`] that the drive has a command for.
     pub supported: [bool; Op::ALL.len()],
 }
@@ -70,6 +72,7 @@ impl Limits {
             drives: 1,
             is_volatile: false,
             has_steady_state: false,
+            has_credits: false,
             supported: [true, true, false, false, false],
         }
     }

@@ -1,0 +1,54 @@
+//! Limits and network of a volume in closed form.
+
+use super::Parts;
+use super::demand::Demands;
+use super::workload::{Class, Workload};
+use crate::config::{StartingCredits, VolumeLimit};
+use crate::request::DataDirection;
+use crate::time::Span;
+
+/// Name of the limit of operations a second as a resource.
+pub(crate) const OPERATIONS_LIMIT: &str = "volume's limit of operations";
+/// Name of the limit of bytes a second as a resource.
+pub(crate) const BYTES_LIMIT: &str = "volume's limit of bytes";
+
+impl Parts<'_> {
+    /// Time of an access in the network and the storage servers of a volume.
+    pub fn network(&self, direction: DataDirection) -> Span {
+        let volume = &self.drive.volume;
+        if direction == DataDirection::Read { volume.read } else { volume.write }
+    }
+
+    /// Adds the demands of a request on the limits of a volume: at the rate of bursts if the run begins with credits, which
+    /// may end before it does, and at the rate that lasts if it begins without.
+    pub fn demand_limits(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+        let (volume, capacity_mib) = (&self.drive.volume, self.drive.media.capacity_mib);
+        let rate = |limit: VolumeLimit| match volume.credits {
+            StartingCredits::Used => limit.base_per_s,
+            StartingCredits::Full | StartingCredits::Auto => limit.peak_per_s,
+        };
+        let operations = self.operations_of(workload, class);
+        let bytes = match volume.counts_whole_operations {
+            true => operations * f64::from(volume.operation_kib) * 1024.0,
+            false => f64::from(class.bytes),
+        };
+        let mut add = |resource, limit: Option<VolumeLimit>, times| {
+            if let Some(limit) = limit {
+                demands.add(resource, 1.0, Span::from_ns_f64(times / rate(limit) * 1e9), 1.0);
+            }
+        };
+        add(OPERATIONS_LIMIT, volume.operations(capacity_mib), operations);
+        add(BYTES_LIMIT, volume.bytes(capacity_mib), bytes);
+    }
+
+    /// Least number of operations that a request counts as.
+    fn operations_of(&self, workload: &Workload, class: &Class) -> f64 {
+        let volume = &self.drive.volume;
+        let share = f64::from(class.bytes) / (f64::from(volume.operation_kib) * 1024.0);
+        match (volume.operation_kib, volume.merges_sequential && workload.sequential) {
+            (0, _) => 1.0,
+            (_, true) => share,
+            (_, false) => share.ceil(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Keys of a volume whose operations and bytes a second are limited, as volumes of cloud providers are, and the limits that
+//! follow from its size.
+
+use crate::config::section::{any, names, section};
+use crate::config::spans::{LONGEST, ZERO};
+use crate::time::Span;
+
+section! {
+    /// Limits of a rate-limited volume, such as the block volumes of cloud providers: operations and bytes a second by its size, credits for bursts, and the latency of the network and the storage servers behind it. By default there are none.
+    pub struct Volume ("volume") {
+        /// Rate of operations a second that the volume has whatever its size
+        rate_iops => rate_iops: f64 = 0.0, 0.0..=1e9;
+        /// Operations a second for each GiB of `media.capacity_mib`, on top of `rate_iops`
+        iops_per_gib => iops_per_gib: f64 = 0.0, 0.0..=1e9;
+        /// Least rate of operations a second, whatever the size
+        min_iops => min_iops: f64 = 0.0, 0.0..=1e9;
+        /// Largest rate of operations a second, whatever the size; 0: no such limit
+        max_iops => max_iops: f64 = 0.0, 0.0..=1e9;
+        /// Rate of operations a second that the volume has as long as it has credits; 0, or a rate below its own: no bursts
+        burst_iops => burst_iops: f64 = 0.0, 0.0..=1e9;
+        /// Size of the bucket of credits for operations; an operation takes one credit, and the bucket is refilled at the volume's rate of operations
+        credit_operations => credit_operations: u64 = 0, 0..=1 << 40;
+        /// Bytes that count as one operation: a larger request counts as several; 0: every request counts as one
+        operation_kib => operation_kib: u32 = 0, 0..=1 << 20;
+        /// True if requests that continue the request before them count together, up to `operation_kib`
+        merges_sequential => merges_sequential: bool = false, any();
+        /// Rate of bytes that the volume has whatever its size
+        rate_mib_per_s => rate_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        /// Rate of bytes, in MiB/s, for each GiB of `media.capacity_mib`, on top of `rate_mib_per_s`
+        mib_per_s_per_gib => mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
+        /// Least rate of bytes, whatever the size
+        min_mib_per_s => min_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        /// Largest rate of bytes, in bursts too, whatever the size; 0: no such limit
+        max_mib_per_s => max_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        /// Rate of bytes that the volume has as long as it has credits, whatever its size; 0, or a rate below its own: no bursts
+        burst_mib_per_s => burst_mib_per_s: f64 = 0.0, 0.0..=1e6;
+        /// Rate of bytes in bursts, in MiB/s, for each GiB of `media.capacity_mib`, on top of `burst_mib_per_s`
+        burst_mib_per_s_per_gib => burst_mib_per_s_per_gib: f64 = 0.0, 0.0..=1e6;
+        /// Size of the bucket of credits for bytes, which is refilled at the volume's rate of bytes
+        credit_mib => credit_mib: f64 = 0.0, 0.0..=1e12;
+        /// Credits for bytes, in MiB, for each GiB of `media.capacity_mib`, on top of `credit_mib`
+        credit_mib_per_gib => credit_mib_per_gib: f64 = 0.0, 0.0..=1e9;
+        /// True if a request takes as many bytes of the limit as the operations that it counts as, however short it is
+        counts_whole_operations => counts_whole_operations: bool = false, any();
+        /// Time whose operations and bytes, at the volume's rate, may pass at once after a pause; 0: they pass one by one
+        window_ms => window: Span = ZERO, ZERO..=LONGEST;
+        /// Credits at the start of a run: `full`, `used` (none are left) or `auto` (`used` for jobs that are measured in the steady state, otherwise `full`)
+        credits => credits: StartingCredits = StartingCredits::Auto, any();
+        /// Latency of a read that waits for no limit: network and storage servers
+        read_latency_us => read: Span = ZERO, ZERO..=LONGEST;
+        /// Latency of a write that waits for no limit: network and storage servers
+        write_latency_us => write: Span = ZERO, ZERO..=LONGEST;
+    }
+}
+
+/// Credits of a volume at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartingCredits {
+    /// As the jobs of the run want it; a volume without jobs has all its credits.
+    Auto,
+    /// All that the bucket holds.
+    Full,
+    /// None: the volume has been busy for long.
+    Used,
+}
+
+names! { StartingCredits { "auto" => Auto, "full" => Full, "used" => Used } }
+
+/// Limit of one quantity of a volume, operations or bytes, by the size of the volume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VolumeLimit {
+    /// Rate a second that lasts.
+    pub base_per_s: f64,
+    /// Rate a second as long as there are credits; `base_per_s` without bursts.
+    pub peak_per_s: f64,
+    /// Size of the bucket of credits; 0 without bursts.
+    pub credits: f64,
+}
+
+impl Volume {
+    /// True if the drive is such a volume.
+    pub fn is_there(&self) -> bool {
+        *self != Volume::default()
+    }
+
+    /// Limit of operations of a volume of this capacity, if there is one.
+    pub fn operations(&self, capacity_mib: u64) -> Option<VolumeLimit> {
+        let gib = gib(capacity_mib);
+        let base = within(self.rate_iops + self.iops_per_gib * gib, self.min_iops, self.max_iops);
+        VolumeLimit::of(base, self.burst_iops, self.credit_operations as f64)
+    }
+
+    /// Limit of bytes of a volume of this capacity, if there is one.
+    pub fn bytes(&self, capacity_mib: u64) -> Option<VolumeLimit> {
+        const MIB: f64 = (1 << 20) as f64;
+        let gib = gib(capacity_mib);
+        let base = within(self.rate_mib_per_s + self.mib_per_s_per_gib * gib, self.min_mib_per_s, self.max_mib_per_s);
+        let burst = within(self.burst_mib_per_s + self.burst_mib_per_s_per_gib * gib, 0.0, self.max_mib_per_s);
+        let credits = self.credit_mib + self.credit_mib_per_gib * gib;
+        VolumeLimit::of(base * MIB, burst * MIB, credits * MIB)
+    }
+
+    /// True if a volume of this capacity has bursts that its credits end.
+    pub fn has_credits(&self, capacity_mib: u64) -> bool {
+        [self.operations(capacity_mib), self.bytes(capacity_mib)].iter().flatten().any(|limit| limit.credits > 0.0)
+    }
+}
+
+impl VolumeLimit {
+    /// Limit of these rates; none without a rate. A burst that is no faster than the rate that lasts needs no credits.
+    fn of(base_per_s: f64, burst_per_s: f64, credits: f64) -> Option<VolumeLimit> {
+        let has_bursts = burst_per_s > base_per_s && credits > 0.0;
+        let (peak_per_s, credits) = if has_bursts { (burst_per_s, credits) } else { (base_per_s, 0.0) };
+        (base_per_s > 0.0).then_some(VolumeLimit { base_per_s, peak_per_s, credits })
+    }
+}
+
+fn gib(capacity_mib: u64) -> f64 {
+    capacity_mib as f64 / 1024.0
+}
+
+/// Rate between two bounds, the upper of which is none if it is 0.
+fn within(rate: f64, least: f64, most: f64) -> f64 {
+    let rate = rate.max(least);
+    if most > 0.0 { rate.min(most) } else { rate }
+}

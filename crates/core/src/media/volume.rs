@@ -1,0 +1,236 @@
+//! Rate limits of a volume: every access passes a queue that lets operations and bytes through at the volume's rates.
+//!
+//! Each limit is one or two token buckets. One paces: it is empty after each access, or holds what passes in
+//! `volume.window_ms`, and is refilled at the rate of bursts. If there are bursts, a second one holds the credits and is
+//! refilled at the rate that lasts. An access passes when all buckets hold what it takes, and not before the one that came
+//! before it. So the instant is known when the access comes:
+//!
+//! ```text
+//!   requests ──▶ queue ──▶ [pace: burst rate] and [credits: rate that lasts] ──▶ network, storage servers
+//! ```
+//!
+//! Buckets count in whole numbers: an instant of passing is the first picosecond at which the tokens are there.
+
+use crate::config;
+use crate::config::StartingCredits;
+use crate::ledger::CreditState;
+use crate::request::DataDirection;
+use crate::time::{Span, Time};
+
+/// Parts of a token: rates are kept in thousandths a second, and time in picoseconds.
+const SCALE: u128 = 1_000_000_000_000 * PER_UNIT;
+/// Thousandths of a rate.
+const PER_UNIT: u128 = 1000;
+
+/// Limits of a volume, with the state of their buckets.
+#[derive(Clone, Debug)]
+pub struct VolumeLimits {
+    operations: Option<Limit>,
+    bytes: Option<Limit>,
+    /// Bytes that count as one operation; 0: every access is one.
+    operation_bytes: u64,
+    merges: bool,
+    counts_whole_operations: bool,
+    latencies: [Span; 2],
+    /// Last access, which the next one may continue.
+    last: SequentialRun,
+    /// Instant at which the last access passed the limits.
+    passed: Time,
+    starts_full: bool,
+    counts: VolumeCounts,
+}
+
+/// Numbers of what has passed a volume's limits.
+#[derive(Clone, Copy, Debug, Default)]
+struct VolumeCounts {
+    operations: u64,
+    waits: u64,
+    /// Instant until which an access first waited for credits.
+    used_up: Option<Time>,
+}
+
+/// Accesses that continue each other and count as one operation.
+#[derive(Clone, Copy, Debug)]
+struct SequentialRun {
+    direction: DataDirection,
+    /// First byte after the run.
+    end: u64,
+    /// Bytes of the operation that the run has used.
+    filled: u64,
+}
+
+/// Limit of one quantity: operations or bytes.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    pace: Bucket,
+    credits: Option<Bucket>,
+}
+
+/// Token bucket, as the virtual instant at which it will be full: the generic cell rate algorithm (ITU-T I.371).
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Thousandths of tokens a second.
+    rate: u128,
+    /// Tokens that it holds when it is full, in parts.
+    size: u128,
+    /// Instant at which it is full, in picoseconds times `rate`.
+    full_at: u128,
+    /// Tokens that the last access took, in parts.
+    last: u128,
+}
+
+impl VolumeLimits {
+    /// Limits of a description; none if it has none.
+    pub fn of(volume: &config::Volume, capacity_mib: u64) -> Option<VolumeLimits> {
+        if !volume.is_there() {
+            return None;
+        }
+        let starts_full = volume.credits != StartingCredits::Used;
+        let limit = |limit: config::VolumeLimit| Limit::new(limit, volume.window, starts_full);
+        Some(VolumeLimits {
+            operations: volume.operations(capacity_mib).map(limit),
+            bytes: volume.bytes(capacity_mib).map(limit),
+            operation_bytes: u64::from(volume.operation_kib) << 10,
+            merges: volume.merges_sequential,
+            counts_whole_operations: volume.counts_whole_operations,
+            latencies: [volume.read, volume.write],
+            last: SequentialRun { direction: DataDirection::Read, end: u64::MAX, filled: 0 },
+            passed: Time::ZERO,
+            starts_full,
+            counts: VolumeCounts::default(),
+        })
+    }
+
+    /// Returns when an access that comes at `now` has passed the limits.
+    pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
+        let operations = self.count(direction, offset, bytes.into());
+        let taken_bytes = if self.counts_whole_operations { operations * self.operation_bytes } else { bytes.into() };
+        let costs = [(&mut self.operations, operations), (&mut self.bytes, taken_bytes)];
+        let (mut at, mut with_credits) = (now.max(self.passed), Time::ZERO);
+        for (limit, cost) in costs.iter().filter_map(|(limit, cost)| Some((limit.as_ref()?, *cost))) {
+            at = at.max(limit.pace.holds_at(cost));
+            with_credits = with_credits.max(limit.credits.map_or(Time::ZERO, |credits| credits.holds_at(cost)));
+        }
+        if with_credits > at {
+            at = with_credits;
+            self.counts.used_up.get_or_insert(at);
+        }
+        for (limit, cost) in costs {
+            let limit = limit.iter_mut().flat_map(|limit| [Some(&mut limit.pace), limit.credits.as_mut()]);
+            limit.flatten().for_each(|bucket| bucket.take(at, cost));
+        }
+        self.counts.operations += operations;
+        self.counts.waits += u64::from(at > now);
+        self.passed = at;
+        at
+    }
+
+    /// Returns the time of an access in the network and the storage servers.
+    pub fn latency(&self, direction: DataDirection) -> Span {
+        self.latencies[usize::from(direction == DataDirection::Write)]
+    }
+
+    /// Returns the number of operations that an access counts as: 0 if it fits into the operation that the one before it
+    /// began.
+    fn count(&mut self, direction: DataDirection, offset: u64, bytes: u64) -> u64 {
+        if self.operation_bytes == 0 {
+            return 1;
+        }
+        let continues = self.merges && self.last.direction == direction && self.last.end == offset;
+        let (begun, filled) = if continues { (1, self.last.filled) } else { (0, 0) };
+        let count = (filled + bytes).div_ceil(self.operation_bytes).max(1);
+        self.last = SequentialRun {
+            direction,
+            end: offset.saturating_add(bytes),
+            filled: filled + bytes - (count - 1) * self.operation_bytes,
+        };
+        count - begun
+    }
+
+    /// Returns the state of the credits at `now`, the earliest instant at which the run may have ended; none of a volume
+    /// without bursts.
+    pub fn credit_state(&self, now: Time) -> Option<CreditState> {
+        let buckets = [&self.operations, &self.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
+        let now = now.max(self.passed);
+        // The bucket that is emptied first counts.
+        let lasts = buckets.map(|credits| credits.lasts(now)).min_by(f64::total_cmp)?;
+        Some(match self.counts.used_up {
+            _ if !self.starts_full => CreditState::Used,
+            Some(at) => CreditState::UsedUpAfter(at.since(Time::ZERO)),
+            None if lasts.is_infinite() => CreditState::Kept,
+            None => CreditState::Last(Span::from_ns_f64(lasts * 1e9)),
+        })
+    }
+
+    /// Returns the counters of a volume, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = vec![("volume_operations", self.counts.operations), ("volume_waits", self.counts.waits)];
+        let left = |limit: &Option<Limit>| limit.as_ref()?.credits.map(|credits| credits.left(self.passed));
+        counters.extend(left(&self.operations).map(|left| ("volume_credit_operations", left)));
+        counters.extend(left(&self.bytes).map(|left| ("volume_credit_mib", left >> 20)));
+        counters
+    }
+}
+
+impl Limit {
+    fn new(limit: config::VolumeLimit, window: Span, starts_full: bool) -> Limit {
+        let config::VolumeLimit { base_per_s, peak_per_s, credits } = limit;
+        let pace = Bucket::new(peak_per_s, peak_per_s * window.as_s(), true);
+        let credits = (credits > 0.0).then(|| Bucket::new(base_per_s, credits, starts_full));
+        Limit { pace, credits }
+    }
+}
+
+impl Bucket {
+    /// Bucket of `size` tokens that is refilled with `per_s` tokens a second.
+    fn new(per_s: f64, size: f64, is_full: bool) -> Bucket {
+        let rate = ((per_s * PER_UNIT as f64).round() as u128).max(1);
+        let size = size.floor() as u128 * SCALE;
+        Bucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0 }
+    }
+
+    /// Instant from which on the bucket holds `cost` tokens. A cost above its size is lent when it is full; no cost needs none.
+    fn holds_at(&self, cost: u64) -> Time {
+        if cost == 0 {
+            return Time::ZERO;
+        }
+        let spare = self.size.saturating_sub(u128::from(cost) * SCALE);
+        let ps = self.full_at.saturating_sub(spare).div_ceil(self.rate);
+        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX).min(Time::NEVER.as_ps()))
+    }
+
+    /// Takes tokens out of the bucket at an instant.
+    fn take(&mut self, at: Time, cost: u64) {
+        self.last = u128::from(cost) * SCALE;
+        let at = u128::from(at.as_ps()) * self.rate;
+        // What an instant is rounded up by, less than a picosecond, is not lost.
+        if self.full_at + self.rate <= at {
+            self.full_at = at;
+        }
+        self.full_at += self.last;
+    }
+
+    /// Parts of tokens that are missing at an instant.
+    fn missing(&self, at: Time) -> u128 {
+        self.full_at.saturating_sub(u128::from(at.as_ps()) * self.rate)
+    }
+
+    /// Whole tokens in the bucket at an instant.
+    fn left(&self, at: Time) -> u64 {
+        (self.size.saturating_sub(self.missing(at)) / SCALE) as u64
+    }
+
+    /// Seconds for which a full bucket lasts at the mean rate at which it has been emptied until now; infinite if it is full
+    /// but for what the last access has taken.
+    fn lasts(&self, now: Time) -> f64 {
+        let missing = self.missing(now);
+        let seconds = now.as_ns() / 1e9;
+        match missing > self.last && seconds > 0.0 {
+            true => self.size as f64 / missing as f64 * seconds,
+            false => f64::INFINITY,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
