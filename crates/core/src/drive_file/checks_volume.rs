@@ -1,7 +1,7 @@
 //! Conditions between keys of a rate-limited volume. Keys that would change nothing are refused.
 
 use crate::config::Volume;
-use crate::drive::Drive;
+use crate::drive::{Drive, Interface};
 use crate::problem::BrokenCondition;
 
 /// Keys of the limit of operations, beside its rates.
@@ -17,14 +17,20 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Requests reach the memory as whole commands, which can be counted.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
+    let passes_whole_commands =
+        |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().passes_whole_commands();
+    if passes_whole_commands(&drive.interface) {
+        return None;
+    }
+    let others = Interface::ALL.iter().copied().filter(passes_whole_commands).map(Interface::name);
     BrokenCondition::when(
-        !drive.protocol().passes_whole_commands(),
+        true,
         &["interface"],
         format!(
             "[volume] is given with interface \"{}\", whose requests reach the memory in parts",
             drive.interface.name()
         ),
-        String::from("an interface whose controller passes whole commands to the memory, or no key of [volume]"),
+        format!("interface {}, or no key of [volume]", others.collect::<Vec<_>>().join(", ")),
     )
 }
 

@@ -78,7 +78,7 @@ fn a_request_that_finds_the_limits_idle_takes_as_long_as_predicted() {
         let drive = drive(name, &[]);
         for rw in ["randread", "randwrite"] {
             let job = format!("rw={rw} bs=4k iodepth=1 rate_iops=50 number_ios=100");
-            let (simulation, jobs) = simulation(&drive, &job, true);
+            let (simulation, jobs) = simulation(&drive, &job, false);
             let alone = predict(&drive, &jobs).jobs[0].alone_ns().expect("a closed form");
             let mean = simulation.latency().mean_ns();
             assert!((mean - alone).abs() < 0.1, "{name} {rw}: {mean} ns, predicted {alone}");
