@@ -55,6 +55,8 @@ crates() {
         sed -n '/^\[profile/,$p' Cargo.toml | grep -v '^phaselink-\(python\|wasm\)'
     } > "$folder/Cargo.toml"
     cp Cargo.lock "$folder"
+    quietly cargo publish --workspace "${private[@]}" --no-verify --dry-run --allow-dirty
+    line 'crates' - 'cargo publish --dry-run'
     (cd "$folder" && CARGO_TARGET_DIR=$target quietly cargo check --offline --workspace --all-targets)
     line 'crates, unpacked' - 'cargo check --all-targets outside the repository'
     if test "${CI:-}" = true; then
@@ -66,18 +68,28 @@ crates() {
     fi
 }
 
-python_tool() { has "$1" || test -x "$out/tools/bin/$1" || { python3 -m venv "$out/tools" && "$out/tools/bin/pip" install --quiet "$2"; } >> "$log" 2>&1; }
+# python_tool NAME PACKAGE: a tool of the package index, in an environment whose programs come first.
+PATH=$out/tools/bin:$PATH
+python_tool() {
+    has "$1" && return
+    test -x "$out/tools/bin/python3" || python3 -m venv "$out/tools" >> "$log" 2>&1
+    "$out/tools/bin/pip" install --quiet "$2" >> "$log" 2>&1
+}
 
 sdist() {
     python_tool maturin 'maturin>=1.8,<2' || { not_checked sdist 'maturin cannot be had' && return; }
     rm -f "$out"/sdist/*
-    PATH=$PATH:$out/tools/bin quietly maturin sdist --out "$out/sdist"
+    quietly maturin sdist --out "$out/sdist"
     local file=$out/sdist/phaselink-$version.tar.gz folder
     folder=$(mktemp -d)
     tar -C "$folder" -xzf "$file"
     # Metadata need every manifest and every path that they name.
     (cd "$folder/phaselink-$version" && cargo metadata --offline --format-version 1 > /dev/null 2>> "$log" || failed "the sdist does not resolve")
     line "sdist phaselink-$version.tar.gz" "$(size "$file")" 'unpacked; all manifests resolve'
+    if test "${CI:-}" = true; then
+        (cd "$folder/phaselink-$version" && CARGO_TARGET_DIR=$target quietly maturin build --offline --out "$out/from-sdist")
+        line 'wheel from the sdist' "$(size "$(ls "$out"/from-sdist/*.whl)")" 'built outside the repository'
+    fi
     rm -rf "$folder"
 }
 
@@ -85,10 +97,11 @@ wheel() {
     python_tool maturin 'maturin>=1.8,<2' || { not_checked wheel 'maturin cannot be had' && return; }
     rm -f "$out"/wheels/*
     local zig=() file
-    if PATH=$PATH:$out/tools/bin python3 -m ziglang version >> "$log" 2>&1 || "$out/tools/bin/python" -m ziglang version >> "$log" 2>&1; then
+    python_tool cargo-zigbuild cargo-zigbuild || true
+    if python3 -m ziglang version >> "$log" 2>&1; then
         zig=(--zig --compatibility manylinux2014)
     fi
-    PATH=$PATH:$out/tools/bin quietly maturin build --release --out "$out/wheels" "${zig[@]}"
+    quietly maturin build --release --out "$out/wheels" "${zig[@]}"
     file=$(ls "$out"/wheels/*.whl)
     rm -rf "$out/fresh"
     quietly python3 -m venv "$out/fresh"
@@ -107,7 +120,7 @@ binary() {
     local triple=$1 program part
     shift
     has_target "$triple" || { not_checked "program $triple" "rustup target add $triple" && return; }
-    if has cargo-zigbuild; then
+    if python_tool cargo-zigbuild cargo-zigbuild; then
         quietly cargo zigbuild --profile dist -p phaselink --target "$triple"
     elif test "$triple" = x86_64-unknown-linux-musl && has musl-gcc; then
         quietly cargo build --profile dist -p phaselink --target "$triple"
@@ -118,7 +131,6 @@ binary() {
     program=$out/bin/$triple/phaselink
     mkdir -p "$out/bin/$triple"
     cp "$target/$triple/dist/phaselink" "$program"
-    if has llvm-strip; then llvm-strip "$program"; elif has "${triple%%-*}-linux-gnu-strip"; then "${triple%%-*}-linux-gnu-strip" "$program"; fi
     file "$program" 2>> "$log" | grep -q 'statically linked\|static-pie' || ! has file || failed "$triple: not static"
     test "$(stat -c %s "$program")" -le "$bytes_max" || failed "$triple: more than $bytes_max bytes"
     if test $# -gt 0 && ! has "$1"; then
@@ -148,6 +160,15 @@ image() {
     fi
     local container
     container=$(buildah from --pull-never "localhost/phaselink:$version" 2>> "$log") || { not_checked 'container image' 'built; buildah may not run it here' && return; }
+    if ! buildah run "$container" /phaselink --version >> "$log" 2>&1; then
+        # Without a runtime of containers, the same root without one.
+        export BUILDAH_ISOLATION=chroot
+    fi
+    if ! buildah run "$container" /phaselink --version >> "$log" 2>&1; then
+        buildah rm "$container" >> "$log"
+        not_checked 'container image' 'built; buildah may not run it here'
+        return
+    fi
     timed buildah run "$container" /phaselink "${first_table[@]}"
     buildah rm "$container" >> "$log"
     line 'container image' "$(size "$out/bin/x86_64-unknown-linux-musl/phaselink")" "from scratch, first table in $seconds s"
@@ -159,6 +180,11 @@ targets() {
         has_target "$triple" || { not_checked "check of $triple" "rustup target add $triple" && continue; }
         quietly cargo check -p phaselink --target "$triple"
         line "check of $triple" - 'cargo check of the program'
+    done
+    for triple in aarch64-apple-darwin x86_64-pc-windows-gnu; do
+        has_target "$triple" || { not_checked "check of the Python package, $triple" "rustup target add $triple" && continue; }
+        PYO3_CROSS_PYTHON_VERSION=3.10 quietly cargo check -p phaselink-python --target "$triple"
+        line "check of the package, $triple" - 'cargo check of the Python package'
     done
 }
 

@@ -36,8 +36,17 @@ report run run optane-p5800x --bs 4k --number-ios 20000
 for paper in crates/core/reproductions/*/; do
     report "$(basename "$paper")" reproduce "$(basename "$paper")"
 done
+report validate validate
 mkdir -p "$out/schemas"
+# The entries of a catalogue of schemas, by which editors find them from the names of files.
+cat > "$out/schemas/catalog.json" <<'ENTRIES'
+[
+  { "name": "phaselink drive file", "description": "A storage device", "fileMatch": ["*.drive.toml"], "url": "drive.json" },
+  { "name": "phaselink sweep plan", "description": "What a sweep varies", "fileMatch": ["*.sweep.toml"], "url": "sweep.json" }
+]
+ENTRIES
 "$program" check --schema > "$out/schemas/drive.json"
+"$program" check --schema=sweep > "$out/schemas/sweep.json"
 "$program" check --schema=results > "$out/schemas/results.json"
 crates/cli/docs/llms.sh > "$out/llms.txt"
 {
@@ -51,6 +60,6 @@ crates/cli/docs/llms.sh > "$out/llms.txt"
         title=$(sed -n 's:.*<title>\(.*\)</title>.*:\1:p' "$page" | head -1)
         echo "<li><a href=\"reports/$name/\">${title:-$name}</a>"
     done
-    echo '<li>JSON Schemas: <a href="schemas/drive.json">*.drive.toml</a>, <a href="schemas/results.json">results</a></ul>'
+    echo '<li>JSON Schemas: <a href="schemas/drive.json">*.drive.toml</a>, <a href="schemas/sweep.json">*.sweep.toml</a>, <a href="schemas/results.json">results</a></ul>'
 } > "$out/index.html"
 echo "$out: $(find "$out" -type f | wc -l) files, $(du -sh "$out" | cut -f1)"

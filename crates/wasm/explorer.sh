@@ -22,9 +22,12 @@ has_target() {
     test -d "$(rustc --print sysroot)/lib/rustlib/$triple"
 }
 
-# The module without names: they are a third of it.
+# Largest size of the page on its way to a browser.
+bytes_max=1000000
+
+# The module without names: they are a third of it. In one unit, a twentieth less code remains.
 module() {
-    cargo rustc --release -p phaselink-wasm --target "$triple" -- -C strip=symbols
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 cargo rustc --release -p phaselink-wasm --target "$triple" -- -C strip=symbols
     cp "$target/$triple/release/phaselink_wasm.wasm" "$target/explorer.wasm"
 }
 
@@ -36,7 +39,9 @@ page() {
         $1 == "@include" { paste(page "/" $2); next }
         $1 == "@module" { paste(module); next }
         { print }' "$page/index.html" > "$target/explorer.html"
-    echo "$target/explorer.html: $(wc -c < "$target/explorer.html") bytes, $(gzip -9c "$target/explorer.html" | wc -c) compressed"
+    bytes=$(gzip -9c "$target/explorer.html" | wc -c)
+    echo "$target/explorer.html: $(wc -c < "$target/explorer.html") bytes, $bytes compressed"
+    test "$bytes" -le "$bytes_max" || { echo "the explorer has more than $bytes_max bytes compressed" >&2 && exit 1; }
 }
 
 case ${1:-} in

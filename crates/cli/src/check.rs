@@ -26,10 +26,10 @@ pub(crate) struct Arguments {
     /// Print the drive as a drive file with every key, to keep, change or send to somebody
     #[arg(long, requires = "drives")]
     toml: bool,
-    /// Print a JSON Schema: of drive files, with which editors complete keys and mark what is wrong; with =results, of what
-    /// the verbs print with --json
+    /// Print a JSON Schema: of drive files, with which editors complete keys and mark what is wrong; with =sweep, of plans of
+    /// sweeps; with =results, of what the verbs print with --json
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "drive",
-        value_parser = ["drive", "results"], conflicts_with = "drives")]
+        value_parser = ["drive", "sweep", "results"], conflicts_with = "drives")]
     schema: Option<String>,
     /// Set the stages of two software stacks side by side, as in linux-5,linux-6: processor time for a lone read of 4 KiB on the
     /// host that --host names, and the factor of every other host
@@ -42,7 +42,11 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
-        output::print_json(&if what == "results" { documents::schema() } else { schema() })?;
+        output::print_json(&match what.as_str() {
+            "results" => documents::schema(),
+            "sweep" => phaselink_core::sweep::schema::schema(),
+            _ => schema(),
+        })?;
         return Ok(Ending::Fine);
     }
     if let Some(stacks) = &arguments.stages {

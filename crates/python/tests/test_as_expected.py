@@ -153,3 +153,19 @@ def test_module_is_the_program(program):
     assert wrong.returncode == 2 and "there is no drive" in wrong.stderr
     helped = subprocess.run([sys.executable, "-m", "phaselink", "--help"], capture_output=True, text=True, timeout=60)
     assert helped.returncode == 0 and helped.stdout.startswith("Simulate and serve")
+
+
+def test_colours_are_those_of_the_pages():
+    from pathlib import Path
+
+    from phaselink._plot import COLOURS
+
+    style = (Path(__file__).resolve().parents[3] / "crates/core/src/report/html/page.css").read_text()
+    for place, colour in enumerate(COLOURS):
+        assert f"--series-{place + 1}: {colour}" in style
+
+
+def test_a_sweep_shows_no_hash_and_keeps_it():
+    swept = phaselink.sweep("nvme", {"link.lanes": [4, 8]}, bs="4k", number_ios=200)
+    assert "hash" not in str(swept) and "hash" not in swept._repr_html_()
+    assert "hash" in swept.columns() and swept.rows()[0]["hash"]

@@ -19,6 +19,7 @@ pub mod page;
 mod plan;
 mod refusals;
 mod resolve;
+pub mod schema;
 pub mod search;
 pub mod state;
 pub mod text;

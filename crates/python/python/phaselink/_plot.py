@@ -1,7 +1,7 @@
 """Pictures of results, by matplotlib where it is installed."""
 
-#: Colours of the pages: they stay apart for people who cannot tell red from green.
-COLOURS = ("#4477aa", "#ee8866", "#44aa99", "#bbcc33", "#aa4499", "#99ddff", "#888888", "#ffaabb")
+#: Colours of lines and bars in the pages of reports.
+COLOURS = ("#2a6fbb", "#c2571a", "#2e8b57", "#8a56ac", "#a8324a", "#0f7c86", "#8a6d00", "#5b6470")
 
 
 def axes(ax):

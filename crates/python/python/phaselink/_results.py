@@ -5,6 +5,7 @@ import json
 from . import _native, _plot
 from ._drive import Drive
 from ._kept import Kept, KeptRun
+from ._plot import COLOURS
 from ._show import Table, aligned, escaped, number
 
 
@@ -218,14 +219,17 @@ def _row(job, direction, fio, own):
 
 
 def _stages(stages):
-    """Bars of the time in each stage."""
+    """Bars of the time in each stage, each in the colour that it has in :meth:`Result.plot`."""
     most = max((stage["mean_ns"] for stage in stages), default=1.0)
-    lines = [
-        f"<tr><td>{escaped(stage['direction'])}</td><td>{escaped(stage['stage'])}</td>"
-        f"<td style='text-align:right'>{number(stage['mean_ns'])} ns</td>"
-        f"<td><div style='background:#4477aa;height:0.8em;width:{200 * stage['mean_ns'] / most:.0f}px'></div></td></tr>"
-        for stage in stages
-    ]
+    names = list(dict.fromkeys(stage["stage"] for stage in stages if stage["mean_ns"] > 0))
+    lines = []
+    for stage in stages:
+        colour = COLOURS[names.index(stage["stage"]) % len(COLOURS)] if stage["stage"] in names else "none"
+        lines.append(
+            f"<tr><td>{escaped(stage['direction'])}</td><td>{escaped(stage['stage'])}</td>"
+            f"<td style='text-align:right'>{number(stage['mean_ns'])} ns</td>"
+            f"<td><div style='background:{colour};height:0.8em;width:{200 * stage['mean_ns'] / most:.0f}px'></div></td></tr>"
+        )
     return f"<table>{''.join(lines)}</table>"
 
 

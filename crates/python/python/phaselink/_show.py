@@ -57,6 +57,10 @@ class Table:
         rows = self.rows()
         return list(rows[0]) if rows else []
 
+    def _shown(self):
+        """The columns that people see."""
+        return self.columns()
+
     def to_pandas(self):
         """A ``pandas.DataFrame``, a line for each row; unknown figures are NaN."""
         import pandas
@@ -95,7 +99,7 @@ class Table:
 
     def __str__(self):
         """The rows as aligned columns of text."""
-        return aligned(self.rows(), self.columns())
+        return aligned(self.rows(), self._shown())
 
     def __len__(self):
         return len(self.rows())
@@ -107,7 +111,7 @@ class Table:
         return self.rows()[place]
 
     def _repr_html_(self):
-        rows, columns = self.rows(), self.columns()
+        rows, columns = self.rows(), self._shown()
         head = "".join(f"<th>{escaped(name)}</th>" for name in columns)
         lines = ["".join(f"<td>{escaped(number(row[name]))}</td>" for name in columns) for row in rows[:ROWS_MAX]]
         body = "".join(f"<tr>{line}</tr>" for line in lines)

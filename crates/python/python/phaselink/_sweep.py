@@ -43,6 +43,10 @@ class Sweep(Table):
         document = self._document
         return [*document["axes"], "seed", *document["columns"], "hash"]
 
+    def _shown(self):
+        # What names a point for programs says nothing to people.
+        return [name for name in self.columns() if name != "hash"]
+
     def column(self, name):
         """A figure of all rows (:func:`figures`), as a float64 array of NumPy; NaN is unknown."""
         import numpy
