@@ -197,6 +197,11 @@ class MediaSection(TypedDict, total=False):
     read_upper_ns: float
     erase_ns: float
     suspend_ns: float
+    read_spread: float
+    program_spread: float
+    read_retry_rate: float
+    read_retry_again: float
+    read_retry_ns: float
     read_pj_per_bit: float
     write_pj_per_bit: float
     preset: str
@@ -207,6 +212,7 @@ class ControllerSection(TypedDict, total=False):
     write_core_ns: float
     read_pipeline_ns: float
     write_pipeline_ns: float
+    pipeline_spread: float
 
 class BufferSection(TypedDict, total=False):
     capacity_kib: int
@@ -226,6 +232,29 @@ class TranslationSection(TypedDict, total=False):
     idle_blocks: int
     wear_gap_erases: int
     precondition: Literal["none", "sequential", "random", "auto"]
+
+class VolumeSection(TypedDict, total=False):
+    rate_iops: float
+    iops_per_gib: float
+    min_iops: float
+    max_iops: float
+    burst_iops: float
+    credit_operations: int
+    operation_kib: int
+    merges_sequential: bool
+    rate_mib_per_s: float
+    mib_per_s_per_gib: float
+    min_mib_per_s: float
+    max_mib_per_s: float
+    burst_mib_per_s: float
+    burst_mib_per_s_per_gib: float
+    credit_mib: float
+    credit_mib_per_gib: float
+    counts_whole_operations: bool
+    window_ms: float
+    credits: Literal["auto", "full", "used"]
+    read_latency_us: float
+    write_latency_us: float
 
 class NvmeSection(TypedDict, total=False):
     queue_pairs: int
@@ -327,6 +356,7 @@ class Sections(TypedDict, total=False):
     controller: ControllerSection | str
     buffer: BufferSection | str
     translation: TranslationSection | str
+    volume: VolumeSection | str
     nvme: NvmeSection | str
     dc_express: DcExpressSection | str
     moneta: MonetaSection | str
