@@ -40,6 +40,8 @@ enum {
     PHASELINK_EIMAGE = -13,       /* the image belongs to another state */
     PHASELINK_ESEVERAL = -14,     /* not possible on a machine with several drives */
     PHASELINK_EFAULT = -15,       /* the rule of a fault cannot be applied */
+    PHASELINK_ESNAPSHOT = -16,    /* the snapshot is one of a drive that was opened in another way */
+    PHASELINK_EDRIVE = -17,       /* no such drive of the machine */
     PHASELINK_EDESCRIPTION = -100,/* the description of the drive is wrong */
     PHASELINK_EARGUMENT = -101    /* a pointer is null, a text is no UTF-8, or a number is none of the listed ones */
 };
@@ -100,7 +102,8 @@ int phaselink_drive_submit(phaselink_drive *drive, uint64_t now_ps, uint16_t que
 #define PHASELINK_NEVER UINT64_MAX
 uint64_t phaselink_drive_next_at(const phaselink_drive *drive);
 
-/* Advances to an instant; or to the next completion, if it comes before (then 1 is returned, otherwise 0). */
+/* Advances to an instant; or to the next completion, if it comes before (then 1 is returned, otherwise 0). To the next
+ * completion without an end, with 2^63 as the instant: if there is none, the drive stays at its instant. */
 int phaselink_drive_advance(phaselink_drive *drive, uint64_t to_ps);
 int phaselink_drive_advance_to_completion(phaselink_drive *drive, uint64_t to_ps);
 
@@ -125,7 +128,8 @@ typedef struct phaselink_completion {
 
 /* Takes the next completion in the order of time: returns 1, or 0 if there is none. */
 int phaselink_drive_next_completion(phaselink_drive *drive, phaselink_completion *completion);
-/* Takes the completion of one operation; phaselink_drive_wait advances the drive until it has completed. */
+/* Takes the completion of one operation; phaselink_drive_wait advances the drive until it has completed. If it never completes, the
+ * drive has advanced past all other completions. */
 int phaselink_drive_take(phaselink_drive *drive, uint64_t ticket, phaselink_completion *completion);
 int phaselink_drive_wait(phaselink_drive *drive, uint64_t ticket, phaselink_completion *completion);
 
@@ -143,7 +147,8 @@ int phaselink_drive_inject_fault(phaselink_drive *drive, const char *rule);
 enum { PHASELINK_EVERYTHING = 0, PHASELINK_DURABLE_ONLY = 1, PHASELINK_DRAWN = 2 };
 int phaselink_drive_cut_power(phaselink_drive *drive, uint64_t now_ps, uint32_t survival, uint64_t seed);
 
-/* State of a drive, with its bytes and operations in flight, to which drives of the same description can return. */
+/* State of a drive, with its bytes and operations in flight, to which drives of the same description, seed and flags can
+ * return; others refuse it. */
 phaselink_snapshot *phaselink_drive_snapshot(const phaselink_drive *drive);
 int phaselink_drive_restore(phaselink_drive *drive, const phaselink_snapshot *snapshot);
 void phaselink_snapshot_free(phaselink_snapshot *snapshot);

@@ -508,9 +508,11 @@ pub unsafe extern "C" fn phaselink_drive_snapshot(drive: *const OpenDrive) -> *m
 pub unsafe extern "C" fn phaselink_drive_restore(drive: *mut OpenDrive, snapshot: *const Snapshot) -> c_int {
     // SAFETY: the caller's promise.
     let Some((open, snapshot)) = (unsafe { drive.as_mut().zip(snapshot.as_ref()) }) else { return null() };
-    open.drive.restore(snapshot);
-    open.stages.clear();
-    0
+    let restored = open.drive.restore(snapshot);
+    if restored.is_ok() {
+        open.stages.clear();
+    }
+    result(restored)
 }
 
 /// Frees a state; see the header.

@@ -129,6 +129,12 @@ static void misuse(void) {
         fail("the read returned other bytes");
     expect(phaselink_drive_restore(drive, snapshot), 0, "restore");
     expect(phaselink_drive_in_flight(drive) == 1, 1, "in flight again");
+    phaselink_drive_close(drive);
+    if (phaselink_drive_open("nvme", NULL, 1, 0, &drive) != 0)
+        fail(phaselink_drive_error());
+    expect(phaselink_drive_restore(drive, snapshot), PHASELINK_ESNAPSHOT, "snapshot of another drive");
+    if (strstr(phaselink_drive_error(), "opened with another description") == NULL)
+        fail(phaselink_drive_error());
     phaselink_snapshot_free(snapshot);
     phaselink_drive_close(drive);
 }

@@ -12,10 +12,12 @@ use phaselink_core::workload::Limits;
 
 use crate::misuse::Misuse;
 use crate::operation::{Completion, Operation, OperationKind, Status, Ticket};
-use crate::power::{LegalImage, Survival, Tracker};
+use crate::overlap::ChangesInFlight;
+use crate::power::{LegalImage, Survival};
 use crate::slots::{Progress, Slots};
 use crate::store::Store;
 use crate::summary::{self, OperationSummary};
+use crate::tracker::Tracker;
 
 /// Most queues of a machine that an embedded drive has.
 const QUEUES_MAX: u32 = 1024;
@@ -30,7 +32,7 @@ pub(crate) enum Attachment {
 }
 
 /// Properties of an open drive that its description does not determine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) keeps_data: bool,
@@ -67,6 +69,7 @@ struct State {
     engine: Engine,
     now: Time,
     slots: Slots,
+    changes: ChangesInFlight,
     /// Bytes of each drive of the machine.
     stores: Vec<Store>,
     tracker: Option<Tracker>,
@@ -96,6 +99,7 @@ impl Drive {
             stack: drive.stage_names().into(),
             now: Time::ZERO,
             slots: Slots::default(),
+            changes: ChangesInFlight::default(),
             stores: vec![Store::default(); limits.drives as usize],
             tracker: options.follows_power.then(|| Tracker::new(&drive)),
             is_volatile: limits.is_volatile,
@@ -161,10 +165,18 @@ impl Drive {
     /// # Errors
     /// Every [`Misuse`] of instant, queue and operation.
     pub fn submit(&mut self, now: Time, queue: u16, operation: Operation) -> Result<Ticket, Misuse> {
-        self.state.check_instant(now)?;
-        self.state.check(queue, &operation)?;
+        self.check(now, queue, &operation)?;
         self.state.advance_to(now);
         Ok(self.state.submit(queue, &operation))
+    }
+
+    /// Checks that the drive would take an operation at `now`, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Drive::submit`].
+    pub fn check(&self, now: Time, queue: u16, operation: &Operation) -> Result<(), Misuse> {
+        self.state.check_instant(now)?;
+        self.state.check(queue, operation)
     }
 
     /// Advances the drive to an instant. Operations that have completed by then can be taken.
@@ -178,12 +190,14 @@ impl Drive {
     }
 
     /// Advances the drive to the next completion of an operation, or to `to` if none completes until then. True if an operation
-    /// has completed.
+    /// has completed. [`Time::NEVER`] sets no end: if nothing completes, the drive stays at its instant.
     ///
     /// # Errors
     /// As [`Drive::advance`].
     pub fn advance_to_completion(&mut self, to: Time) -> Result<bool, Misuse> {
-        self.state.check_instant(to)?;
+        if to != Time::NEVER {
+            self.state.check_instant(to)?;
+        }
         Ok(self.state.advance_to_completion(to))
     }
 
@@ -209,7 +223,8 @@ impl Drive {
     /// Advances the drive until one operation has completed, and takes its completion. Those of others stay to be taken.
     ///
     /// # Errors
-    /// If the ticket names no operation, or if the operation never completes.
+    /// If the ticket names no operation, or if the operation never completes, as an injected fault has lost its completion. The drive
+    /// has then advanced past all other completions, which stay to be taken.
     pub fn wait(&mut self, ticket: Ticket) -> Result<Completion<'_>, Misuse> {
         let place = self.state.slots.place(ticket)?;
         while self.state.slots.get(place).progress != Progress::Completed {
@@ -227,8 +242,16 @@ impl Drive {
 
     /// Returns the drive to the state of a snapshot, with its instant and its operations in flight. Tickets of operations that
     /// were submitted later name nothing.
-    pub fn restore(&mut self, snapshot: &Snapshot) {
+    ///
+    /// # Errors
+    /// If the snapshot is one of a drive that was opened from another description, or with another seed or other options.
+    pub fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Misuse> {
+        if !self.state.is_opened_like(&snapshot.state) {
+            let [snapshot, drive] = [&snapshot.state, &self.state].map(|state| state.drive.name.clone());
+            return Err(Misuse::ForeignSnapshot { snapshot, drive });
+        }
         self.state.clone_from(&snapshot.state);
+        Ok(())
     }
 
     /// Injects a fault from now on: one rule of a drive file's `[[faults]]` in one line, as in
@@ -256,14 +279,22 @@ impl Drive {
     ///
     /// # Errors
     /// If the drive does not follow power cuts, the instant lies before the drive's own, or the image is not one of this drive at
-    /// this instant; it has advanced to `now` then.
+    /// this instant.
     pub fn cut_power(&mut self, now: Time, survival: Survival) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         if self.state.tracker.is_none() {
             return Err(Misuse::PowerNotFollowed);
         }
-        self.state.advance_to(now);
-        self.state.cut_power(survival)
+        if !matches!(survival, Survival::Image(_)) {
+            self.state.advance_to(now);
+            return self.state.cut_power(survival);
+        }
+        // Only at the instant of the cut is it known if the image is one of the drive.
+        let mut state = self.state.clone();
+        state.advance_to(now);
+        state.cut_power(survival)?;
+        self.state = state;
+        Ok(())
     }
 
     /// Returns up to `wanted` of the states that a power cut may leave at the drive's instant: all, if there are no more.
@@ -273,7 +304,7 @@ impl Drive {
     /// If the drive does not follow power cuts.
     pub fn images(&self, wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Misuse> {
         let tracker = self.state.tracker.as_ref().ok_or(Misuse::PowerNotFollowed)?;
-        Ok(tracker.images(wanted, seed))
+        Ok(tracker.state().images(wanted, seed))
     }
 
     /// Reads bytes of a drive of the machine as they are now, without an operation and without time.
@@ -281,11 +312,8 @@ impl Drive {
     /// # Errors
     /// If the range ends beyond the drive, or there is no such drive.
     pub fn peek(&self, drive: u16, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
-        let store = self
-            .state
-            .stores
-            .get(usize::from(drive))
-            .ok_or(Misuse::NoSuchQueue { queue: drive, queues: self.queues() })?;
+        let drives = self.state.stores.len() as u16;
+        let store = self.state.stores.get(usize::from(drive)).ok_or(Misuse::NoSuchDrive { drive, drives })?;
         self.state.check_range(offset, into.len() as u64)?;
         store.read(offset, into);
         Ok(())
@@ -323,7 +351,17 @@ impl State {
     fn describe(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct(what);
         description.field("name", &self.drive.name).field("now", &self.now).field("in_flight", &self.slots.in_flight());
+        if let Some(tracker) = &self.tracker {
+            description.field("recorded_requests", &tracker.requests());
+        }
         description.finish_non_exhaustive()
+    }
+
+    /// True if both drives were opened from the same description, with the same seed and options.
+    fn is_opened_like(&self, other: &State) -> bool {
+        let is_same = Arc::ptr_eq(&self.drive, &other.drive);
+        // Drives of the same description are the same once one has been restored to a state of the other.
+        self.options == other.options && (is_same || format!("{:?}", self.drive) == format!("{:?}", other.drive))
     }
 
     fn check_instant(&self, at: Time) -> Result<(), Misuse> {
@@ -373,9 +411,7 @@ impl State {
     }
 
     fn check_range(&self, offset: u64, bytes: u64) -> Result<(), Misuse> {
-        let capacity_bytes = self.limits.capacity_bytes;
-        let is_within = offset.checked_add(bytes).is_some_and(|end| end <= capacity_bytes);
-        if is_within { Ok(()) } else { Err(Misuse::BeyondEnd { offset, bytes, capacity_bytes }) }
+        Misuse::check_range(offset, bytes, self.limits.capacity_bytes)
     }
 
     fn submit(&mut self, queue: u16, operation: &Operation) -> Ticket {
@@ -395,6 +431,10 @@ impl State {
         slot.data.clear();
         if self.options.keeps_data {
             slot.data.extend_from_slice(operation.data.unwrap_or_default());
+            slot.covered.clear();
+            if operation.kind.is_change() {
+                self.changes.submit(place, drive, operation.offset..operation.offset + operation.bytes);
+            }
         }
         if let Some(tracker) = &mut self.tracker {
             slot.recorded = tracker.on_arrival(operation);
@@ -473,28 +513,41 @@ impl State {
                 return false;
             }
         }
-        if let Some(tracker) = self.tracker.as_mut().filter(|_| status.is_success()) {
-            tracker.on_completion(self.slots.get(place).recorded);
+        if let Some(tracker) = &mut self.tracker {
+            let recorded = self.slots.get(place).recorded;
+            match (status.is_success(), was_flushing) {
+                (true, _) => tracker.on_completion(recorded),
+                (false, true) => tracker.on_completion_without_flush(recorded),
+                (false, false) => tracker.on_failure(recorded),
+            }
         }
+        self.changes.fail(place);
         self.slots.complete(place, done.at, status);
         true
     }
 
-    /// Moves the bytes of an operation, which takes effect when its command completes.
+    /// Moves the bytes of an operation, which takes effect when its command completes. Where a change overlaps another that was
+    /// submitted later and has completed already, it has none: the order of submission decides, as in the record of power cuts.
     fn execute(&mut self, place: u32) {
         if !self.options.keeps_data {
             return;
         }
-        let slot = self.slots.get_mut(place);
-        let store = &mut self.stores[usize::from(slot.drive)];
-        match slot.kind {
-            OperationKind::Read => {
-                slot.data.resize(slot.bytes as usize, 0);
-                store.read(slot.offset, &mut slot.data);
-            }
-            OperationKind::Write => store.write(slot.offset, &slot.data),
-            OperationKind::Discard | OperationKind::WriteZeroes => store.zero(slot.offset, slot.bytes),
-            OperationKind::Flush => {}
+        let State { slots, changes, stores, .. } = self;
+        changes.land(place, |older, range| slots.get_mut(older).covered.add(range));
+        let slot = slots.get_mut(place);
+        let store = &mut stores[usize::from(slot.drive)];
+        if slot.kind == OperationKind::Read {
+            slot.data.resize(slot.bytes as usize, 0);
+            store.read(slot.offset, &mut slot.data);
+        }
+        if slot.kind.is_change() {
+            let (offset, data) = (slot.offset, &slot.data);
+            slot.covered.for_each_gap(offset..offset + slot.bytes, |gap| match slot.kind {
+                OperationKind::Write => {
+                    store.write(gap.start, &data[(gap.start - offset) as usize..][..(gap.end - gap.start) as usize])
+                }
+                _ => store.zero(gap.start, gap.end - gap.start),
+            });
         }
     }
 
@@ -522,6 +575,7 @@ impl State {
         for place in self.slots.flying() {
             self.slots.complete(place, now, Status::PowerLost);
         }
+        self.changes.clear();
         self.engine.restart(now, &self.drive, self.options.seed);
         Ok(())
     }

@@ -25,7 +25,8 @@
 //! - [`Description`] says which drive: a shipped one, or a drive file of one's own, with overrides.
 //! - [`Drive`] is the open drive; [`Operation`] is what it is asked for, [`Completion`] how that ended.
 //! - [`Survival`] and [`LegalImage`] say what a power cut leaves.
-//! - [`Misuse`] is the error of every call that the drive cannot carry out. The drive stays as it was.
+//! - [`Misuse`] is the error of every call that the drive cannot carry out. The drive stays as it was (a [`Drive::wait`] for an
+//!   operation that never completes has advanced it).
 //!
 //! The public items of this crate are stable: they change by the rules of Semantic Versioning.
 #![forbid(unsafe_code)]
@@ -35,10 +36,12 @@ mod description;
 mod drive;
 mod misuse;
 mod operation;
+mod overlap;
 mod power;
 mod slots;
 mod store;
 mod summary;
+mod tracker;
 
 pub use description::Description;
 pub use drive::{Drive, Snapshot};

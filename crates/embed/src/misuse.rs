@@ -1,4 +1,5 @@
-//! Calls that a drive cannot carry out, each with its reason. The drive stays as it was before the call.
+//! Calls that a drive cannot carry out, each with its reason. The drive stays as it was before the call, except for a wait that does
+//! not end: that has advanced the drive past all other completions.
 
 use std::error::Error;
 use std::fmt;
@@ -29,6 +30,13 @@ pub enum Misuse {
         queue: u16,
         /// Number of queues of the drive.
         queues: u16,
+    },
+    /// The machine has no drive of this number.
+    NoSuchDrive {
+        /// Number of the drive in the call.
+        drive: u16,
+        /// Number of drives of the machine.
+        drives: u16,
     },
     /// The drive has no command for the operation.
     Unsupported {
@@ -74,6 +82,13 @@ pub enum Misuse {
     PowerNotFollowed,
     /// The image belongs to another state of the drive.
     ForeignImage,
+    /// The snapshot is one of a drive that was opened in another way.
+    ForeignSnapshot {
+        /// Name of the drive of the snapshot.
+        snapshot: String,
+        /// Name of the drive of the call.
+        drive: String,
+    },
     /// The call is not possible on a machine with several drives.
     SeveralDrives,
     /// The rule of a fault cannot be applied; the text says why.
@@ -99,6 +114,8 @@ impl Misuse {
             Misuse::ForeignImage => 13,
             Misuse::SeveralDrives => 14,
             Misuse::Fault(_) => 15,
+            Misuse::ForeignSnapshot { .. } => 16,
+            Misuse::NoSuchDrive { .. } => 17,
         }
     }
 }
@@ -117,6 +134,14 @@ impl fmt::Display for Misuse {
             Misuse::NoSuchQueue { queue, queues } => {
                 write!(f, "there is no queue {queue}: the drive has queues 0 to {}", queues.saturating_sub(1))
             }
+            Misuse::NoSuchDrive { drive, drives } => {
+                write!(f, "there is no drive {drive}: the machine has drives 0 to {}", drives.saturating_sub(1))
+            }
+            Misuse::ForeignSnapshot { snapshot, drive } => write!(
+                f,
+                "the snapshot is one of {snapshot}; this is {drive}, which was opened with another description, seed or options; \
+                 restore a snapshot to a drive that was opened in the same way"
+            ),
             Misuse::Unaligned { offset, bytes, block_bytes } => write!(
                 f,
                 "offset {offset} and length {bytes} have to be multiples of the drive's block of {block_bytes} bytes, and the \
@@ -141,6 +166,12 @@ impl fmt::Display for Misuse {
 }
 
 impl Misuse {
+    /// Checks that a range ends within a drive.
+    pub(crate) fn check_range(offset: u64, bytes: u64, capacity_bytes: u64) -> Result<(), Misuse> {
+        let is_within = offset.checked_add(bytes).is_some_and(|end| end <= capacity_bytes);
+        if is_within { Ok(()) } else { Err(Misuse::BeyondEnd { offset, bytes, capacity_bytes }) }
+    }
+
     /// Returns the reason of a misuse whose sentence has no numbers.
     fn reason(&self) -> &str {
         match self {

@@ -37,6 +37,11 @@ impl OperationKind {
         self.op().name()
     }
 
+    /// True if operations of this kind change bytes.
+    pub(crate) fn is_change(self) -> bool {
+        !matches!(self, OperationKind::Read | OperationKind::Flush)
+    }
+
     pub(crate) fn op(self) -> Op {
         match self {
             OperationKind::Read => Op::Read,

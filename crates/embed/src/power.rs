@@ -1,27 +1,20 @@
-//! Power cuts: a record of what the drive was asked to change, the states that it may be in afterwards, and the bytes of each.
-//!
-//! The rules are those of [`phaselink_core::crash`]: a completed write is durable once a flush that arrived after its completion
-//! has completed, once it has completed itself if it was durable (FUA), or if the drive's buffer outlives power.
+//! Power cuts: the states that a drive may be in afterwards, the bytes of each, and why it is legal.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phaselink_core::crash::recording::{
-    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
-};
+use phaselink_core::crash::recording::{Durability, RecordedCommand, RecordedOp, Recording};
 use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
-use phaselink_core::drive::Drive;
 
-use crate::operation::{Operation, OperationKind};
+use crate::misuse::Misuse;
 use crate::store::Store;
-
-/// Number of events after which changes that are durable for good are taken out of the record.
-const EVENTS_KEPT: usize = 256;
+use crate::tracker::lay_all;
 
 /// State that a power cut leaves the drive in.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Survival<'a> {
-    /// Everything that had been submitted survives.
+    /// Everything that had been submitted survives, except for what failed.
     Everything,
     /// Only what had to survive does.
     DurableOnly,
@@ -37,148 +30,44 @@ pub enum Survival<'a> {
 /// State that a power cut may leave: what had to survive, and some of what might.
 #[derive(Clone, Debug)]
 pub struct LegalImage {
-    image: Image,
-    state: Arc<CutState>,
+    pub(crate) image: Image,
+    pub(crate) state: Arc<CutState>,
 }
 
 /// Everything that is known of a drive at the instant of a power cut.
 #[derive(Debug)]
-struct CutState {
-    number: u64,
-    base: Store,
-    recording: Recording,
-    timeline: CutTimeline,
+pub(crate) struct CutState {
+    /// Number of events and power cuts before it.
+    pub(crate) instant: u64,
+    /// Bytes before the first request of the recording.
+    pub(crate) base: Store,
+    pub(crate) recording: Recording,
+    pub(crate) timeline: CutTimeline,
+    /// Places of the requests that failed.
+    pub(crate) failed: BTreeSet<usize>,
 }
 
-/// Record of the changes of a drive since the last state that is durable as a whole.
-#[derive(Clone, Debug)]
-pub(crate) struct Tracker {
-    /// Bytes before the first request of the record.
-    base: Store,
-    recording: Recording,
-    /// Number of requests that have left the record.
-    first: usize,
-    /// Number of events at which the record is next shortened.
-    shorten_at: usize,
-    /// Number of events and power cuts so far, by which states are told apart.
-    number: u64,
-}
-
-impl Tracker {
-    pub(crate) fn new(drive: &Drive) -> Tracker {
-        let limits = drive.limits();
-        let block_bytes = limits.write_block_bytes.max(limits.block_bytes);
-        let atomic_bytes = drive.protocol().atomic_bytes(drive).max(block_bytes) / block_bytes * block_bytes;
-        let rules = DurabilityRules { block_bytes, atomic_bytes, durability: Durability::of(drive) };
-        Tracker {
-            base: Store::default(),
-            recording: Recording {
-                capacity_bytes: limits.capacity_bytes,
-                rules,
-                requests: Vec::new(),
-                lines: Vec::new(),
-                events: Vec::new(),
-                prepared: 0,
-            },
-            first: 0,
-            shorten_at: EVENTS_KEPT,
-            number: 0,
-        }
-    }
-
-    /// Notes that an operation arrives, and returns its number in the record. Reads change nothing.
-    pub(crate) fn on_arrival(&mut self, operation: &Operation) -> usize {
-        let kind = match operation.kind {
-            OperationKind::Read => return usize::MAX,
-            OperationKind::Write => RecordedOp::Write(operation.data.unwrap_or_default().into()),
-            OperationKind::Flush => RecordedOp::Flush,
-            OperationKind::Discard => RecordedOp::Trim,
-            OperationKind::WriteZeroes => RecordedOp::Zero,
-        };
-        let Operation { offset, bytes, is_durable, .. } = *operation;
-        let place = self.recording.requests.len();
-        self.recording.requests.push(RecordedCommand { kind, offset, bytes: bytes as u32, durable: is_durable });
-        self.note(RecordedEvent::Arrived(place));
-        self.first + place
-    }
-
-    /// Notes that the operation of this number has completed.
-    pub(crate) fn on_completion(&mut self, number: usize) {
-        let Some(place) = number.checked_sub(self.first).filter(|place| *place < self.recording.requests.len()) else {
-            return;
-        };
-        self.note(RecordedEvent::Completed(place));
-        if self.recording.events.len() >= self.shorten_at {
-            self.shorten();
-        }
-    }
-
-    fn note(&mut self, event: RecordedEvent) {
-        self.recording.events.push(event);
-        self.number += 1;
-    }
-
-    /// Takes requests out of the record whose changes, and all before them, are durable.
-    #[cold]
-    fn shorten(&mut self) {
-        let settled = CutTimeline::new(&self.recording).settled(self.recording.events.len());
-        for request in self.recording.requests.drain(..settled) {
-            lay(&request, &self.recording.rules, None, &mut self.base);
-        }
-        self.first += settled;
-        let moved = |place: usize| place.checked_sub(settled);
-        let events = std::mem::take(&mut self.recording.events);
-        self.recording.events.extend(events.into_iter().filter_map(|event| match event {
-            RecordedEvent::Arrived(place) => moved(place).map(RecordedEvent::Arrived),
-            RecordedEvent::Completed(place) => moved(place).map(RecordedEvent::Completed),
-            RecordedEvent::Printed(_) => None,
-        }));
-        self.shorten_at = EVENTS_KEPT.max(2 * self.recording.events.len());
-    }
-
-    /// Returns up to `wanted` states that a power cut may leave now: all, if there are no more.
-    pub(crate) fn images(&self, wanted: usize, seed: u64) -> Vec<LegalImage> {
-        let timeline = CutTimeline::new(&self.recording);
-        let state =
-            CutState { number: self.number, base: self.base.clone(), recording: self.recording.clone(), timeline };
-        let state = Arc::new(state);
+impl CutState {
+    /// Returns up to `wanted` images of this state: all, if there are no more.
+    pub(crate) fn images(self, wanted: usize, seed: u64) -> Vec<LegalImage> {
+        let state = Arc::new(self);
         let images = sample::images_of_last_cut(&state.recording, &state.timeline, wanted, seed);
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
-    }
-
-    /// True if a state was taken from this record at this instant.
-    fn has_state(&self, state: &CutState) -> bool {
-        state.number == self.number && state.recording == self.recording
-    }
-
-    /// Returns the bytes after a power cut, with which the record begins anew; none if the state is not one of this instant.
-    pub(crate) fn cut(&mut self, survival: Survival) -> Option<Store> {
-        let cut = self.recording.events.len();
-        let image = match survival {
-            Survival::Everything => Image::whole(cut),
-            Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
-            Survival::Drawn { seed } => sample::drawn(&self.recording, &CutTimeline::new(&self.recording), cut, seed),
-            Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
-            Survival::Image(_) => return None,
-        };
-        lay_all(&self.recording, &image, &mut self.base);
-        self.first += self.recording.requests.len();
-        self.recording.requests.clear();
-        self.recording.events.clear();
-        self.number += 1;
-        Some(self.base.clone())
     }
 }
 
 impl LegalImage {
     /// Reads bytes of the drive in this state, from byte `offset` on.
     ///
-    /// # Panics
-    /// If the range reaches beyond 2^64.
-    pub fn read(&self, offset: u64, into: &mut [u8]) {
+    /// # Errors
+    /// If the range ends beyond the drive.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
+        let capacity_bytes = self.state.recording.capacity_bytes;
+        Misuse::check_range(offset, into.len() as u64, capacity_bytes)?;
         let mut bytes = self.state.base.clone();
         lay_all(&self.state.recording, &self.image, &mut bytes);
         bytes.read(offset, into);
+        Ok(())
     }
 
     /// Returns a sentence for each write that is missing or torn in this state: which, and the rule by which the drive was
@@ -203,7 +92,7 @@ impl LegalImage {
             };
             format!(
                 "The {name} of {bytes} bytes at {offset} {lost}. {}",
-                rule(recording, timeline.is_answered(place, cut), loss)
+                rule(recording, self.state.failed.contains(&place), timeline.is_answered(place, cut), loss)
             )
         };
         self.image.lost.iter().map(explain).collect()
@@ -211,10 +100,11 @@ impl LegalImage {
 }
 
 /// Returns the rule by which a drive may lose a request.
-fn rule(recording: &Recording, is_completed: bool, loss: &Loss) -> String {
+fn rule(recording: &Recording, has_failed: bool, is_completed: bool, loss: &Loss) -> String {
     let flush = "NVM Express Base Specification 2.0, Flush command: only what was completed before a flush was submitted is durable \
                  when that completes";
     let lost = match (is_completed, recording.rules.durability) {
+        _ if has_failed => String::from("It had failed, and a drive may have the old or the new data then."),
         (false, _) => String::from("It was in flight, and nothing is promised of a command without a completion."),
         (true, Durability::OnFlush) => {
             format!("It had completed into a volatile buffer, and no later flush had completed ({flush}).")
@@ -227,34 +117,5 @@ fn rule(recording: &Recording, is_completed: bool, loss: &Loss) -> String {
             "{lost} A write of more than {} bytes may be torn (NVM Command Set Specification 1.0, section 2.1.4: AWUPF).",
             recording.rules.atomic_bytes
         ),
-    }
-}
-
-/// Applies all requests of a record, as far as they are in the image, in the order of their arrival.
-fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
-    for (place, request) in recording.requests.iter().enumerate() {
-        lay(request, &recording.rules, image.lost.get(&place), bytes);
-    }
-}
-
-/// Applies a request, as far as it is there.
-fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, bytes: &mut Store) {
-    let block_bytes = rules.block_bytes as usize;
-    let mut apply = |first: usize, end: usize| {
-        let offset = request.offset + first as u64;
-        match &request.kind {
-            RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
-            RecordedOp::Zero | RecordedOp::Trim => bytes.zero(offset, (end - first) as u64),
-            RecordedOp::Flush => {}
-        }
-    };
-    match loss {
-        None => apply(0, request.bytes as usize),
-        Some(Loss::All) => {}
-        Some(Loss::AllBut(there)) => {
-            there
-                .iter()
-                .for_each(|&(first, last)| apply(first as usize * block_bytes, (last as usize + 1) * block_bytes));
-        }
     }
 }

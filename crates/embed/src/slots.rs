@@ -8,6 +8,7 @@ use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
 use crate::operation::{OperationKind, Status, Ticket};
+use crate::overlap::Covered;
 
 /// Progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,9 @@ pub(crate) struct Slot {
     /// Data of a write until its completion, and of a read from then on.
     pub(crate) data: Vec<u8>,
     /// Place of the operation in the record of what a power cut may take.
-    pub(crate) recorded: usize,
+    pub(crate) recorded: u64,
+    /// Parts of a change that have no effect, as younger changes have completed there.
+    pub(crate) covered: Covered,
     pub(crate) stages: Option<Box<StageTimes>>,
 }
 
@@ -60,6 +63,7 @@ impl Default for Slot {
             status: Status::Success,
             data: Vec::new(),
             recorded: 0,
+            covered: Covered::default(),
             stages: None,
         }
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Mutex;
 
-use phaselink_embed::{Completion, Description, Drive, Misuse, Operation, Problems, Snapshot, Survival, Ticket, Time};
+use phaselink_embed::{
+    Completion, Description, Drive, Misuse, Operation, Problems, Snapshot, Status, Survival, Ticket, Time,
+};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -31,8 +33,14 @@ pub(crate) struct DriveSnapshot(Snapshot);
 /// Completion as Python reads it: ticket, instants of submission and completion in picoseconds, status, data, stages.
 type CompletionTuple = (u64, u64, u64, String, Py<PyBytes>, Vec<(String, u64)>);
 
-/// Results of a batch as 64-bit numbers: instants of submission and of completion in picoseconds.
-type BatchResult = (Py<PyBytes>, Py<PyBytes>, Vec<String>);
+/// Results of a batch: instants of submission and of completion in picoseconds as 64-bit numbers, and a byte of status each.
+type BatchResult = (Py<PyBytes>, Py<PyBytes>, Py<PyBytes>);
+
+/// Names of the statuses of a batch, by number. The first ones are those of the C interface.
+const BATCH_STATUSES: [&str; 7] =
+    ["success", "media error", "timed out", "drive removed", "power lost", "never completes", "not submitted"];
+const NEVER_COMPLETES: u8 = 5;
+const NOT_SUBMITTED: u8 = 6;
 
 fn misuse(py: Python<'_>, misuse: &Misuse) -> PyErr {
     let error = MisuseError::new_err(misuse.to_string());
@@ -227,8 +235,14 @@ impl EmbeddedDrive {
             done.iter().for_each(|row| bytes.extend(of(row).to_ne_bytes()));
             PyBytes::new(py, &bytes).unbind()
         };
-        let failed = done.iter().filter_map(|row| row.failure.clone()).collect();
-        Ok((column(|row| row.submitted), column(|row| row.at), failed))
+        let statuses: Vec<u8> = done.iter().map(|row| row.status).collect();
+        Ok((column(|row| row.submitted), column(|row| row.at), PyBytes::new(py, &statuses).unbind()))
+    }
+
+    /// Names of the statuses of a batch, by number.
+    #[classattr]
+    fn batch_statuses() -> Vec<&'static str> {
+        BATCH_STATUSES.into()
     }
 
     fn peek(&self, py: Python<'_>, offset: u64, bytes: usize) -> PyResult<Py<PyBytes>> {
@@ -261,8 +275,8 @@ impl EmbeddedDrive {
         self.with(|drive| DriveSnapshot(drive.snapshot()))
     }
 
-    fn restore(&self, snapshot: &DriveSnapshot) -> PyResult<()> {
-        self.with(|drive| drive.restore(&snapshot.0))
+    fn restore(&self, py: Python<'_>, snapshot: &DriveSnapshot) -> PyResult<()> {
+        self.try_with(py, |drive| drive.restore(&snapshot.0))
     }
 
     /// Returns for each kind of operation: name, number, bytes, mean, p99 and maximum in picoseconds, and the stages.
@@ -279,14 +293,39 @@ impl EmbeddedDrive {
     }
 }
 
-/// Result of one operation of a batch.
+/// Result of one operation of a batch; instants that never come are the largest number.
+#[derive(Clone, Copy)]
 struct BatchRow {
     submitted: u64,
     at: u64,
-    failure: Option<String>,
+    status: u8,
 }
 
-/// Carries out the operations of a batch.
+fn number_of(status: Status) -> u8 {
+    match status {
+        Status::Success => 0,
+        Status::TimedOut => 2,
+        Status::Removed => 3,
+        Status::PowerLost => 4,
+        _ => 1,
+    }
+}
+
+/// Checks that the drive takes all operations of a batch, before it gets any.
+fn check_all(drive: &Drive, queue: u16, operations: &[Operation], instants: Option<&[u64]>) -> Result<(), Misuse> {
+    let mut now = drive.now();
+    for (place, operation) in operations.iter().enumerate() {
+        let at = instants.map_or(now, |instants| Time::from_ps(instants[place]));
+        if at < now {
+            return Err(Misuse::TimeBackwards { at, now });
+        }
+        drive.check(at, queue, operation)?;
+        now = at;
+    }
+    Ok(())
+}
+
+/// Carries out the operations of a batch: all of them, or none if the drive does not take one.
 fn carry_out(
     drive: &mut Drive,
     queue: u16,
@@ -294,22 +333,27 @@ fn carry_out(
     instants: Option<&[u64]>,
     depth: usize,
 ) -> Result<Vec<BatchRow>, Misuse> {
+    check_all(drive, queue, operations, instants)?;
     let mut tickets = Vec::with_capacity(operations.len());
     for (place, operation) in operations.iter().enumerate() {
         let at = match instants {
             Some(instants) => Time::from_ps(instants[place]),
             None => {
-                while drive.in_flight() >= depth.max(1) && drive.advance_to_completion(Time::from_ps(1 << 62))? {}
+                while drive.in_flight() >= depth && drive.advance_to_completion(Time::NEVER)? {}
+                if drive.in_flight() >= depth {
+                    break;
+                }
                 drive.now()
             }
         };
-        tickets.push(drive.submit(at, queue, *operation)?);
+        tickets.push((at, drive.submit(at, queue, *operation)?));
     }
-    let take = |ticket| {
-        let done = drive.wait(ticket)?;
-        let status = done.status();
-        let failure = (!status.is_success()).then(|| format!("{ticket}: {status}"));
-        Ok(BatchRow { submitted: done.submitted().as_ps(), at: done.at().as_ps(), failure })
-    };
-    tickets.into_iter().map(take).collect()
+    let mut rows = vec![BatchRow { submitted: u64::MAX, at: u64::MAX, status: NOT_SUBMITTED }; operations.len()];
+    for (row, (submitted, ticket)) in rows.iter_mut().zip(tickets) {
+        let done = drive.wait(ticket);
+        let (at, status) =
+            done.map_or((u64::MAX, NEVER_COMPLETES), |done| (done.at().as_ps(), number_of(done.status())));
+        *row = BatchRow { submitted: submitted.as_ps(), at, status };
+    }
+    Ok(rows)
 }

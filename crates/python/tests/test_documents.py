@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 #: Packages that a block has to say it needs: a new user has none of them.
-OTHERS = ("numpy", "pandas", "polars", "pyarrow", "matplotlib", "distributed", "ray")
+OTHERS = ("numpy", "pandas", "polars", "pyarrow", "matplotlib", "distributed", "ray", "simpy")
 
 
 def has(words):

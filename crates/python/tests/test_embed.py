@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
+import simpy
 
 import phaselink
 
@@ -54,13 +55,54 @@ def test_events_come_in_the_order_of_time():
 def test_batch_does_what_single_operations_do():
     offsets = [block * 7919 % 4096 * 4096 for block in range(200)]
     drive = phaselink.embed("nvme", data=False)
-    submitted, completed = drive.batch("read", offsets, 4096, depth=1)
+    submitted, completed, status = drive.batch("read", offsets, 4096, depth=1)
+    assert list(status) == [0] * 200
     other = phaselink.embed("nvme", data=False)
     singles = [other.wait(other.submit(other.now_ps, "read", offset, 4096)).at_ps for offset in offsets]
     assert list(completed) == singles and submitted[0] == 0
     third = phaselink.embed("nvme", data=False)
-    again, ends = third.batch("read", offsets, 4096, at_ps=submitted)
+    again, ends, _ = third.batch("read", offsets, 4096, at_ps=submitted)
     assert list(again) == list(submitted) and list(ends) == singles
+
+
+def test_batch_with_a_wrong_operation_submits_none():
+    drive = phaselink.embed("nvme", data=False)
+    drive.advance(1000)
+    for wrong in [
+        dict(offsets=[0, 4096, 3]),
+        dict(offsets=[0, 4096, drive.capacity_bytes]),
+        dict(offsets=[0, 0, 0], at_ps=[2000, 3000, 2999]),
+        dict(offsets=[0], at_ps=[999]),
+        dict(offsets=[0], queue=9999),
+    ]:
+        with pytest.raises(phaselink.MisuseError):
+            drive.batch("read", bytes=4096, **wrong)
+        assert (drive.in_flight, drive.now_ps) == (0, 1000), wrong
+    with pytest.raises(ValueError, match="there is no operation"):
+        drive.batch(["read", "fetch"], [0, 0], 4096)
+    with pytest.raises(ValueError, match="depth=0"):
+        drive.batch("read", [0], 4096, depth=0)
+    assert drive.in_flight == 0
+
+
+def test_batch_tells_failed_operations_by_their_places():
+    drive = phaselink.embed("nvme", data=False)
+    drive.inject_fault('action = "error", operation = "read", first = 3, every = 5')
+    result = drive.batch("read", range(0, 4096 * 20, 4096), 4096, depth=4)
+    assert result.failures == {place: "media error" for place in (2, 7, 12, 17)}
+    assert list(result.completed_ps).index(max(result.completed_ps)) in (18, 19)
+    late = phaselink.embed("nvme", data=False)
+    late.advance(2**63 - 2)
+    result = late.batch("read", [0, 4096, 8192], 4096, depth=2)
+    assert list(result.failures.values()) == ["never completes"] * 2 + ["not submitted"]
+
+
+def test_snapshot_of_another_drive_is_refused():
+    drive, other = phaselink.embed("nvme"), phaselink.embed("tlc-gen4")
+    with pytest.raises(phaselink.MisuseError, match="one of nvme; this is tlc-gen4") as raised:
+        other.restore(drive.snapshot())
+    assert raised.value.code == 16
+    assert other.wait(other.submit(0, "read", 0, 4096)).status == "success"
 
 
 def test_misuse_raises_with_its_reason_and_the_drive_stays_usable():
@@ -106,7 +148,6 @@ def test_restored_drive_does_the_same_again():
 
 
 def test_simpy_resource_takes_as_long_as_the_drive():
-    simpy = pytest.importorskip("simpy")
     env = simpy.Environment()
     drive = phaselink.SimPyDrive(env, phaselink.embed("tlc-gen4"))
     seen = []

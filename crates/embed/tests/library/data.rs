@@ -89,15 +89,42 @@ fn restored_drive_does_the_same_again() {
     let snapshot = drive.snapshot();
     let mut ends = Vec::new();
     for _ in 0..2 {
-        drive.restore(&snapshot);
+        drive.restore(&snapshot).unwrap();
         let at = drive.wait(pending).unwrap().at();
         ends.push((at, run(&mut drive, Operation::read(0, 4096)), drive.now()));
     }
     assert_eq!(ends[0], ends[1]);
-    drive.restore(&snapshot);
+    drive.restore(&snapshot).unwrap();
     let mut found = [0; 4096];
     drive.peek(0, 0, &mut found).unwrap();
     assert_eq!(found, [1; 4096], "the write of the snapshot is in flight again");
+}
+
+#[test]
+fn snapshot_of_another_drive_is_refused_and_one_of_its_like_is_taken() {
+    let drive = open("tlc-gen4");
+    let mut snapshot = drive.snapshot();
+    let description = Description::shipped("tlc-gen4").unwrap().with_stages();
+    let others = [
+        open("nvme"),
+        description.clone().seed(2).open().unwrap(),
+        description.clone().with_power_cuts().open().unwrap(),
+        description.clone().with("media.capacity_mib=65536").unwrap().open().unwrap(),
+    ];
+    for mut other in others {
+        let before = other.capacity_bytes();
+        let misuse = other.restore(&snapshot).unwrap_err();
+        assert!(misuse.to_string().starts_with("the snapshot is one of tlc-gen4; this is "), "{misuse}");
+        assert_eq!((misuse.code(), other.capacity_bytes()), (16, before));
+        run(&mut other, Operation::read(0, 4096));
+    }
+    let mut alike = description.open().unwrap();
+    run(&mut alike, Operation::write(0, &[1; 4096]));
+    alike.restore(&snapshot).unwrap();
+    assert_eq!(alike.now(), Time::ZERO);
+    run(&mut alike, Operation::write(0, &[1; 4096]));
+    snapshot = alike.snapshot();
+    alike.restore(&snapshot).unwrap();
 }
 
 #[test]

@@ -37,10 +37,53 @@ fn every_misuse_has_its_reason_and_leaves_the_drive_usable() {
         (drive.images(1, 1).unwrap_err(), "open it with power cuts"),
         (drive.inject_fault("action = \"eror\"").unwrap_err(), "did you mean error?"),
         (drive.peek(0, capacity, &mut [0]).unwrap_err(), "end beyond the drive"),
+        (drive.peek(7, 0, &mut [0]).unwrap_err(), "there is no drive 7"),
     ];
     for (misuse, reason) in misuses {
         assert!(misuse.to_string().contains(reason), "{misuse} ({reason})");
         assert!(misuse.code() > 0);
+    }
+    assert_usable(&mut drive);
+}
+
+#[test]
+fn wait_for_what_never_completes_is_told_and_leaves_the_others_to_be_taken() {
+    let mut drive = Description::shipped("nvme").unwrap().open().unwrap();
+    let last = Time::from_ps(Time::NEVER.as_ps() - 1);
+    let other = drive.submit(Time::ZERO, 0, Operation::read(0, 4096)).unwrap();
+    let lost = drive.submit(last, 0, Operation::read(0, 4096)).unwrap();
+    let misuse = drive.wait(lost).unwrap_err();
+    assert_eq!((misuse.code(), &misuse), (11, &Misuse::NeverCompletes(lost)));
+    assert!(misuse.to_string().contains("never completes"), "{misuse}");
+    assert!(!drive.advance_to_completion(Time::NEVER).unwrap());
+    assert_eq!((drive.now(), drive.in_flight()), (last, 1));
+    assert!(drive.take(other).unwrap().status().is_success());
+}
+
+#[test]
+fn misuse_of_lengths_and_of_several_drives_has_its_code() {
+    let mut drive = Description::shipped("dram-card").unwrap().without_data().open().unwrap();
+    let long = Operation::discard(0, u32::MAX);
+    assert_ne!(drive.submit(drive.now(), 0, long).unwrap_err().code(), 7, "the longest that an operation can describe");
+    assert_usable(&mut drive);
+    let mut drives = Description::shipped("dram-card").unwrap().with("drives=2").unwrap().open().unwrap();
+    assert_eq!(drives.inject_fault("action = \"error\"").unwrap_err().code(), 14);
+    assert_eq!(
+        drives.peek(2, 0, &mut [0]).unwrap_err().to_string(),
+        "there is no drive 2: the machine has drives 0 to 1"
+    );
+    assert_usable(&mut drives);
+}
+
+#[test]
+fn check_says_what_submit_would_and_changes_nothing() {
+    let mut drive = Description::shipped("dc-express").unwrap().open().unwrap();
+    assert_eq!(drive.check(at(5), 0, &Operation::read(0, 4096)), Ok(()));
+    assert_eq!(drive.now(), Time::ZERO);
+    for (operation, code) in
+        [(Operation::flush(), 4), (Operation::read(1, 4096), 5), (Operation::write_without_data(0, 4096), 8)]
+    {
+        assert_eq!(drive.check(at(5), 0, &operation).unwrap_err().code(), code);
     }
     assert_usable(&mut drive);
 }

@@ -71,7 +71,7 @@ fn all_legal_images_are_listed_once_each_and_explain_themselves() {
         .iter()
         .map(|image| {
             let mut bytes = vec![0; 3 * BLOCK as usize];
-            image.read(0, &mut bytes);
+            image.read(0, &mut bytes).unwrap();
             bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
         })
         .collect();
@@ -89,14 +89,14 @@ fn image_of_another_instant_is_refused_and_one_of_this_instant_becomes_the_drive
     let images = drive.images(50, 1).unwrap();
     let snapshot = drive.snapshot();
     for image in &images {
-        drive.restore(&snapshot);
+        drive.restore(&snapshot).unwrap();
         drive.cut_power(drive.now(), Survival::Image(image)).unwrap();
         let (mut expected, mut found) = ([0; BLOCK as usize], [0; BLOCK as usize]);
-        image.read(0, &mut expected);
+        image.read(0, &mut expected).unwrap();
         drive.peek(0, 0, &mut found).unwrap();
         assert_eq!(found, expected);
     }
-    drive.restore(&snapshot);
+    drive.restore(&snapshot).unwrap();
     write(&mut drive, 1, 1);
     assert_eq!(drive.cut_power(drive.now(), Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
     write(&mut drive, 2, 1);
@@ -157,4 +157,129 @@ fn summary_is_there_with_operations_in_flight_and_after_a_power_cut() {
     drive.cut_power(drive.now(), Survival::Everything).unwrap();
     write(&mut drive, 1, 2);
     assert_eq!(drive.summary().iter().map(|kind| kind.operations).sum::<u64>(), 1);
+}
+
+/// Carries out an operation, and returns its result.
+fn result(drive: &mut Drive, queue: u16, operation: Operation) -> Status {
+    let ticket = drive.submit(drive.now(), queue, operation).unwrap();
+    drive.wait(ticket).unwrap().status()
+}
+
+/// Number of requests in the drive's record of what a power cut may take.
+fn recorded_requests(drive: &Drive) -> usize {
+    let description = format!("{drive:?}");
+    let (_, number) = description.split_once("recorded_requests: ").unwrap();
+    number.split(',').next().unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn overlapping_writes_in_flight_read_alike_before_and_after_a_power_cut() {
+    let mut overtaken = 0;
+    for name in ["tlc-gen4", "nvme", "optane-p5800x", "cxl", "pss"] {
+        let mut drive = open(name);
+        let long = drive.submit(drive.now(), 0, Operation::write(0, &[1; 16 * BLOCK as usize])).unwrap();
+        for block in [2, 5, 6] {
+            drive.submit(drive.now(), 1, Operation::write(block * BLOCK, &[2; BLOCK as usize])).unwrap();
+        }
+        drive.advance_to_completion(Time::NEVER).unwrap();
+        overtaken += u32::from(drive.next_completion().unwrap().ticket() != long);
+        while drive.advance_to_completion(Time::NEVER).unwrap() {}
+        while drive.next_completion().is_some() {}
+        if drive.is_volatile() {
+            flush(&mut drive);
+        }
+        let before = blocks::<16>(&drive);
+        assert_eq!(before, std::array::from_fn(|block| if [2, 5, 6].contains(&block) { 2 } else { 1 }), "{name}");
+        drive.cut_power(drive.now(), Survival::Drawn { seed: 1 }).unwrap();
+        assert_eq!(blocks::<16>(&drive), before, "{name}");
+    }
+    assert!(overtaken > 0, "no write has overtaken another");
+}
+
+#[test]
+fn failed_write_may_appear_after_a_cut_until_a_later_flush_completes() {
+    let found = |is_flushed: bool| {
+        let mut drive = open("tlc-gen4");
+        drive.inject_fault("action = \"error\", operation = \"write\", first = 2, times = 1").unwrap();
+        write(&mut drive, 0, 1);
+        assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
+        assert_eq!(blocks::<1>(&drive), [1], "reads return the old data");
+        if is_flushed {
+            flush(&mut drive);
+        }
+        let snapshot = drive.snapshot();
+        let cut = |seed: u64| {
+            drive.restore(&snapshot).unwrap();
+            drive.cut_power(drive.now(), Survival::Drawn { seed }).unwrap();
+            blocks::<1>(&drive)[0]
+        };
+        (0..60).map(cut).collect::<BTreeSet<u8>>()
+    };
+    assert_eq!(found(false), BTreeSet::from([0, 1, 2]));
+    assert_eq!(found(true), BTreeSet::from([1]));
+}
+
+#[test]
+fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection() {
+    let mut drive = open("tlc-gen4");
+    drive.inject_fault("action = \"error\", operation = \"write\", times = 1").unwrap();
+    assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
+    let images = drive.images(10, 1).unwrap();
+    assert!(images.len() > 1);
+    let lines: Vec<String> = images.iter().flat_map(|image| image.explanation()).collect();
+    assert!(lines.iter().any(|line| line.contains("It had failed")), "{lines:?}");
+    drive.cut_power(drive.now(), Survival::Everything).unwrap();
+    assert_eq!(blocks::<1>(&drive), [0]);
+
+    let mut drive = open("tlc-gen5");
+    drive.inject_fault("action = \"error\", operation = \"write\", times = 1").unwrap();
+    assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
+    assert_eq!(drive.images(10, 1).unwrap().len(), 1, "the buffer outlives power, and has the old data");
+}
+
+#[test]
+fn record_stays_short_with_failed_and_lost_requests_and_its_bytes_right() {
+    for (name, rule) in [
+        ("tlc-gen4", "action = \"error\", operation = \"write\", first = 2, every = 3"),
+        ("tlc-gen5", "action = \"error\", operation = \"write\", first = 2, every = 3"),
+        ("tlc-gen4", "action = \"hang\", operation = \"write\", times = 1"),
+        ("tlc-gen5", "action = \"hang\", operation = \"write\", times = 1"),
+    ] {
+        let mut drive = open(name);
+        drive.inject_fault(rule).unwrap();
+        // In flight until the host gives it up, after 30 s; or one that succeeds, as errors begin with the second.
+        drive.submit(drive.now(), 1, Operation::write(4 * BLOCK, &[200; 4 * BLOCK as usize])).unwrap();
+        let (mut expected, mut longest) = ([0; 16], 0);
+        for round in 0..3000u64 {
+            let (block, value) = (round % 16, (round / 16) as u8);
+            if result(&mut drive, 0, Operation::write(block * BLOCK, &[value; BLOCK as usize])).is_success() {
+                expected[block as usize] = value;
+            }
+            if round % 8 == 7 {
+                flush(&mut drive);
+            }
+            longest = longest.max(recorded_requests(&drive));
+        }
+        assert!(longest < 400, "{name} {rule}: {longest} requests");
+        flush(&mut drive);
+        assert_eq!(blocks::<16>(&drive), expected, "{name} {rule}");
+        drive.cut_power(drive.now(), Survival::DurableOnly).unwrap();
+        assert_eq!(blocks::<16>(&drive), expected, "{name} {rule}");
+    }
+}
+
+#[test]
+fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
+    let mut drive = open("tlc-gen4");
+    let ticket = drive.submit(drive.now(), 0, Operation::write(0, &[1; BLOCK as usize])).unwrap();
+    let images = drive.images(4, 1).unwrap();
+    let capacity = drive.capacity_bytes();
+    for offset in [capacity - 1, capacity, u64::MAX - 1, u64::MAX] {
+        let misuse = images[0].read(offset, &mut [0; 2]).unwrap_err();
+        assert!(misuse.to_string().contains("end beyond the drive"), "{misuse}");
+    }
+    let (now, later) = (drive.now(), Time::from_ps(1 << 40));
+    assert_eq!(drive.cut_power(later, Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
+    assert_eq!((drive.now(), drive.in_flight()), (now, 1));
+    assert!(drive.wait(ticket).unwrap().status().is_success());
 }

@@ -15,7 +15,7 @@ is wrong with an input raises :class:`InputError`, whose text tells all of it at
 """
 
 from ._drive import Drive, Preset, drives, load, presets
-from ._embed import Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed
+from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed
 from ._executors import RayExecutor
 from ._native import VERSION as __version__
 from ._native import InputError, MisuseError
@@ -27,6 +27,7 @@ from ._sweep import Sweep, figures, sweep
 from ._verbs import compare, connect, dma, predict, run, trace
 
 __all__ = [
+    "BatchResult",
     "Comparison",
     "Completion",
     "Drive",

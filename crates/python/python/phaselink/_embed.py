@@ -41,6 +41,27 @@ class OperationSummary(NamedTuple):
     stages: dict
 
 
+class BatchResult(NamedTuple):
+    """Results of :meth:`EmbeddedDrive.batch`: three arrays with a place for each operation."""
+
+    #: Instants of submission, in picoseconds. The largest number of 64 bits stands for an operation that was not submitted.
+    submitted_ps: object
+    #: Instants of completion, in picoseconds. The largest number of 64 bits stands for an operation that never completes.
+    completed_ps: object
+    #: Numbers of the statuses: 0 is success, and :attr:`statuses` has the names of all.
+    status: object
+
+    @property
+    def failures(self):
+        """The operations that failed: a dictionary from place to the name of the status."""
+        return {place: self.statuses[number] for place, number in enumerate(self.status) if number}
+
+    @property
+    def statuses(self):
+        """Names of the statuses, by number."""
+        return tuple(_native.EmbeddedDrive.batch_statuses)
+
+
 def _completion(native):
     *words, stages = native
     return Completion(*words, dict(stages))
@@ -106,7 +127,10 @@ class EmbeddedDrive:
         self._native.advance(to_ps)
 
     def advance_to_completion(self, to_ps):
-        """Advance to the next completion, or to ``to_ps`` if none comes before. True if an operation has completed."""
+        """Advance to the next completion, or to ``to_ps`` if none comes before. True if an operation has completed.
+
+        2**63 sets no end: if nothing completes, the drive stays at its instant.
+        """
         return self._native.advance_to_completion(to_ps)
 
     def completions(self):
@@ -119,27 +143,35 @@ class EmbeddedDrive:
         return _completion(self._native.take(ticket))
 
     def wait(self, ticket):
-        """Advance until an operation has completed, and take its completion."""
+        """Advance until an operation has completed, and take its completion.
+
+        If it never completes, :class:`MisuseError` is raised, and the drive has advanced past all other completions.
+        """
         return _completion(self._native.wait(ticket))
 
     def batch(self, kinds, offsets, bytes, *, at_ps=None, depth=1, queue=0):
-        """Carry out many operations without data in one call, and return two arrays: instants of submission and of completion.
+        """Carry out many operations without data in one call, and return a :class:`BatchResult`.
 
         ``kinds`` is one kind for all, or a sequence that is repeated. ``offsets`` is an array or a sequence of numbers, as is
         ``at_ps``, the instants of submission; without these, up to ``depth`` operations are kept in flight from now on. Arrays
-        are numpy's if that is installed. A failed operation raises ``OSError``.
+        are numpy's if that is installed.
+
+        All operations are checked before the first is submitted: :class:`MisuseError` means that none was. An operation that fails
+        has its status at its place in the result. If operations that never complete fill the depth, the rest is not submitted.
         """
         kinds = [kinds] if isinstance(kinds, str) else list(kinds)
         if not kinds:
             raise ValueError("kinds has no kind of an operation")
+        if depth < 1:
+            raise ValueError(f"depth={depth}; at least one operation has to be in flight")
         offsets = _column(offsets)
         times = None if at_ps is None else _column(at_ps)
         if times is not None and len(times) != len(offsets):
-            raise ValueError(f"{len(offsets) // 8} offsets and {len(times) // 8} instants; there has to be an instant for each")
-        submitted, completed, failures = self._native.batch(queue, kinds, offsets, bytes, times, depth)
-        if failures:
-            raise OSError(f"{len(failures)} operations failed, the first one: {failures[0]}")
-        return _numbers(submitted), _numbers(completed)
+            raise ValueError(
+                f"{len(offsets) // 8} offsets and {len(times) // 8} instants; there has to be an instant for each"
+            )
+        submitted, completed, statuses = self._native.batch(queue, kinds, offsets, bytes, times, depth)
+        return BatchResult(_numbers(submitted), _numbers(completed), _numbers(statuses, "B"))
 
     def peek(self, offset, bytes):
         """Bytes as they are now, without an operation and without time."""
@@ -162,7 +194,10 @@ class EmbeddedDrive:
         return self._native.snapshot()
 
     def restore(self, snapshot):
-        """Return to a state, with its instant and its operations in flight."""
+        """Return to a state, with its instant and its operations in flight.
+
+        A state of a drive that was opened from another description, or with another seed or other options, is refused.
+        """
         self._native.restore(snapshot)
 
     def summary(self):
@@ -265,10 +300,10 @@ def _column(numbers):
     return array.array("Q", numbers).tobytes()
 
 
-def _numbers(column):
-    """An array of 64-bit numbers."""
+def _numbers(column, code="Q"):
+    """An array of numbers: of 64 bits, or bytes with the code ``B``."""
     try:
         import numpy
     except ImportError:
-        return array.array("Q", column)
-    return numpy.frombuffer(column, "u8")
+        return array.array(code, column)
+    return numpy.frombuffer(column, code)

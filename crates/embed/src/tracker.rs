@@ -1,0 +1,331 @@
+//! Record of what a drive was asked to change, from which the states follow that a power cut may leave.
+//!
+//! The rules are those of [`phaselink_core::crash`]: a completed write is durable once a flush that arrived after its completion
+//! has completed, once it has completed itself if it was durable (FUA), or if the drive's buffer outlives power. Changes apply in
+//! the order of their arrival.
+//!
+//! A write that failed may have changed the drive or not (NVM Command Set Specification 1.0, section 2.1.4: after an error, reads
+//! return all old or all new data). This drive's reads return the old data from then on. The new data may still appear after a power
+//! cut, until a later flush makes durable what reads return: at once where the buffer outlives power.
+
+use phaselink_core::crash::recording::{
+    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+};
+use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
+use phaselink_core::drive::Drive;
+
+use crate::operation::{Operation, OperationKind};
+use crate::power::{CutState, Survival};
+use crate::store::Store;
+
+/// Number of events after which changes that are durable for good are taken out of the record.
+const EVENTS_KEPT: usize = 256;
+
+/// Record of the changes of a drive since the last state that is durable as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracker {
+    /// Bytes before the first request of the record.
+    base: Store,
+    recording: Recording,
+    /// Number of each request of the record, in ascending order.
+    numbers: Vec<u64>,
+    /// Number of the next request.
+    next_number: u64,
+    /// Flushes in flight, with the number of events before their arrival.
+    flushes: Vec<(u64, u64)>,
+    /// Failed changes that a power cut may still bring about, with the number of events before their failure.
+    failed: Vec<(u64, u64)>,
+    /// Number of events at which the record is next shortened.
+    shorten_at: usize,
+    /// Number of events and power cuts so far, by which states are told apart.
+    instant: u64,
+}
+
+impl Tracker {
+    pub(crate) fn new(drive: &Drive) -> Tracker {
+        let limits = drive.limits();
+        let block_bytes = limits.write_block_bytes.max(limits.block_bytes);
+        let atomic_bytes = drive.protocol().atomic_bytes(drive).max(block_bytes) / block_bytes * block_bytes;
+        let rules = DurabilityRules { block_bytes, atomic_bytes, durability: Durability::of(drive) };
+        Tracker {
+            base: Store::default(),
+            recording: Recording {
+                capacity_bytes: limits.capacity_bytes,
+                rules,
+                requests: Vec::new(),
+                lines: Vec::new(),
+                events: Vec::new(),
+                prepared: 0,
+            },
+            numbers: Vec::new(),
+            next_number: 0,
+            flushes: Vec::new(),
+            failed: Vec::new(),
+            shorten_at: EVENTS_KEPT,
+            instant: 0,
+        }
+    }
+
+    /// Returns the number of requests in the record.
+    pub(crate) fn requests(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Notes that an operation arrives, and returns its number. Reads change nothing.
+    pub(crate) fn on_arrival(&mut self, operation: &Operation) -> u64 {
+        let kind = match operation.kind {
+            OperationKind::Read => return u64::MAX,
+            OperationKind::Write => RecordedOp::Write(operation.data.unwrap_or_default().into()),
+            OperationKind::Flush => RecordedOp::Flush,
+            OperationKind::Discard => RecordedOp::Trim,
+            OperationKind::WriteZeroes => RecordedOp::Zero,
+        };
+        let number = self.next_number;
+        self.next_number += 1;
+        if kind == RecordedOp::Flush {
+            self.flushes.push((number, self.instant));
+        }
+        let Operation { offset, bytes, is_durable, .. } = *operation;
+        let place = self.recording.requests.len();
+        self.recording.requests.push(RecordedCommand { kind, offset, bytes: bytes as u32, durable: is_durable });
+        self.numbers.push(number);
+        self.note(RecordedEvent::Arrived(place));
+        number
+    }
+
+    /// Notes that the operation of this number has completed.
+    pub(crate) fn on_completion(&mut self, number: u64) {
+        let flush = self.flushes.iter().position(|(flush, _)| *flush == number);
+        if let Some(flush) = flush {
+            let (_, arrived) = self.flushes.swap_remove(flush);
+            self.settle_failed(arrived);
+        }
+        let Some(place) = self.place(number) else { return };
+        self.note(RecordedEvent::Completed(place));
+        if self.recording.events.len() >= self.shorten_at {
+            self.shorten();
+        }
+    }
+
+    /// Notes that a durable operation has changed the drive, but that the flush behind it has failed.
+    pub(crate) fn on_completion_without_flush(&mut self, number: u64) {
+        if let Some(place) = self.place(number) {
+            self.recording.requests[place].durable = false;
+        }
+        self.on_completion(number);
+    }
+
+    /// Notes that the operation of this number has failed.
+    pub(crate) fn on_failure(&mut self, number: u64) {
+        let Some(place) = self.place(number) else { return };
+        self.flushes.retain(|(flush, _)| *flush != number);
+        let may_appear =
+            self.recording.requests[place].is_change() && self.recording.rules.durability == Durability::OnFlush;
+        if may_appear {
+            self.failed.push((number, self.instant));
+            self.instant += 1;
+        } else {
+            self.instant += 1;
+            self.keep(|other| other != place);
+        }
+    }
+
+    /// Takes the failed changes out of the record that failed before an event: a flush has made durable what reads return.
+    fn settle_failed(&mut self, before: u64) {
+        if self.failed.iter().all(|(_, at)| *at >= before) {
+            return;
+        }
+        let settled: Vec<u64> = self.failed.iter().filter(|(_, at)| *at < before).map(|(number, _)| *number).collect();
+        let places: Vec<usize> = settled.into_iter().filter_map(|number| self.place(number)).collect();
+        self.failed.retain(|(_, at)| *at >= before);
+        self.keep(|place| !places.contains(&place));
+    }
+
+    /// Returns the place of a request in the record.
+    fn place(&self, number: u64) -> Option<usize> {
+        self.numbers.binary_search(&number).ok()
+    }
+
+    fn note(&mut self, event: RecordedEvent) {
+        self.recording.events.push(event);
+        self.instant += 1;
+    }
+
+    /// Takes requests out of the record that no power cut can change any more: durable ones with no older change of the same blocks
+    /// in the record, and those that a younger durable one has overwritten.
+    #[cold]
+    fn shorten(&mut self) {
+        let cut = self.recording.events.len();
+        let timeline = CutTimeline::new(&self.recording);
+        let mut kept: Vec<usize> = Vec::new();
+        for place in 0..self.recording.requests.len() {
+            let is_open = !timeline.is_durable(place, cut);
+            let request = &self.recording.requests[place];
+            if request.is_flush() {
+                kept.extend((!timeline.is_answered(place, cut)).then_some(place));
+                continue;
+            }
+            if is_open {
+                kept.push(place);
+                continue;
+            }
+            let requests = &self.recording.requests;
+            kept.retain(|older| requests[*older].is_flush() || !covers(request, &requests[*older]));
+            if kept.iter().any(|older| requests[*older].is_change() && overlaps(request, &requests[*older])) {
+                // The flush that made it durable leaves the record.
+                self.recording.requests[place].durable = true;
+                kept.push(place);
+            } else {
+                lay(request, &self.recording.rules, None, &mut self.base);
+            }
+        }
+        self.keep(|place| kept.binary_search(&place).is_ok());
+        let numbers = &self.numbers;
+        self.failed.retain(|(number, _)| numbers.binary_search(number).is_ok());
+        self.shorten_at = EVENTS_KEPT.max(2 * self.recording.events.len());
+    }
+
+    /// Takes all requests out of the record but those whose places are kept, and the events of the others.
+    fn keep(&mut self, is_kept: impl Fn(usize) -> bool) {
+        let mut places = 0;
+        let moved: Vec<Option<usize>> = (0..self.numbers.len())
+            .map(|place| {
+                let moved = is_kept(place).then_some(places);
+                places += usize::from(moved.is_some());
+                moved
+            })
+            .collect();
+        let mut kept = moved.iter().map(Option::is_some);
+        self.numbers.retain(|_| kept.next() == Some(true));
+        let mut kept = moved.iter().map(Option::is_some);
+        self.recording.requests.retain(|_| kept.next() == Some(true));
+        let events = std::mem::take(&mut self.recording.events);
+        self.recording.events.extend(events.into_iter().filter_map(|event| match event {
+            RecordedEvent::Arrived(place) => moved[place].map(RecordedEvent::Arrived),
+            RecordedEvent::Completed(place) => moved[place].map(RecordedEvent::Completed),
+            RecordedEvent::Printed(_) => None,
+        }));
+    }
+
+    /// Returns everything that is known of the drive now.
+    pub(crate) fn state(&self) -> CutState {
+        let timeline = CutTimeline::new(&self.recording);
+        let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number)).collect();
+        CutState { instant: self.instant, base: self.base.clone(), recording: self.recording.clone(), timeline, failed }
+    }
+
+    /// True if a state was taken from this record at this instant.
+    fn has_state(&self, state: &CutState) -> bool {
+        state.instant == self.instant && state.recording == self.recording
+    }
+
+    /// Returns the bytes after a power cut, with which the record begins anew; none if the state is not one of this instant.
+    pub(crate) fn cut(&mut self, survival: Survival) -> Option<Store> {
+        let cut = self.recording.events.len();
+        let image = match survival {
+            Survival::Everything => {
+                let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number));
+                Image { cut, lost: failed.map(|place| (place, Loss::All)).collect() }
+            }
+            Survival::DurableOnly => sample::least(&self.recording, &CutTimeline::new(&self.recording), cut),
+            Survival::Drawn { seed } => sample::drawn(&self.recording, &CutTimeline::new(&self.recording), cut, seed),
+            Survival::Image(legal) if self.has_state(&legal.state) => legal.image.clone(),
+            Survival::Image(_) => return None,
+        };
+        lay_all(&self.recording, &image, &mut self.base);
+        self.recording.requests.clear();
+        self.recording.events.clear();
+        (self.numbers, self.flushes, self.failed) = (Vec::new(), Vec::new(), Vec::new());
+        self.shorten_at = EVENTS_KEPT;
+        self.instant += 1;
+        Some(self.base.clone())
+    }
+}
+
+fn end(request: &RecordedCommand) -> u64 {
+    request.offset + u64::from(request.bytes)
+}
+
+/// True if a request changes all blocks that another changes.
+fn covers(request: &RecordedCommand, other: &RecordedCommand) -> bool {
+    request.offset <= other.offset && end(other) <= end(request)
+}
+
+/// True if two requests change a block both.
+fn overlaps(request: &RecordedCommand, other: &RecordedCommand) -> bool {
+    request.offset < end(other) && other.offset < end(request)
+}
+
+/// Applies all requests of a record, as far as they are in the image, in the order of their arrival.
+pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
+    for (place, request) in recording.requests.iter().enumerate() {
+        lay(request, &recording.rules, image.lost.get(&place), bytes);
+    }
+}
+
+/// Applies a request, as far as it is there.
+fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, bytes: &mut Store) {
+    let block_bytes = rules.block_bytes as usize;
+    let mut apply = |first: usize, end: usize| {
+        let offset = request.offset + first as u64;
+        match &request.kind {
+            RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
+            RecordedOp::Zero | RecordedOp::Trim => bytes.zero(offset, (end - first) as u64),
+            RecordedOp::Flush => {}
+        }
+    };
+    match loss {
+        None => apply(0, request.bytes as usize),
+        Some(Loss::All) => {}
+        Some(Loss::AllBut(there)) => {
+            there
+                .iter()
+                .for_each(|&(first, last)| apply(first as usize * block_bytes, (last as usize + 1) * block_bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// First bytes of the drive in all states that a power cut may leave, in ascending order.
+    fn first_bytes(tracker: &Tracker) -> Vec<u8> {
+        let byte = |image: crate::LegalImage| {
+            let mut found = [0];
+            image.read(0, &mut found).unwrap();
+            found[0]
+        };
+        let mut found: Vec<u8> = tracker.state().images(100, 1).into_iter().map(byte).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    #[test]
+    fn durable_write_whose_flush_failed_may_be_lost_until_another_flush() {
+        let mut tracker = Tracker::new(&Drive::shipped("tlc-gen4").unwrap());
+        for (value, is_flushed) in [(1, true), (2, false)] {
+            let data = [value; 4096];
+            let number = tracker.on_arrival(&Operation::write(0, &data).durable());
+            match is_flushed {
+                true => tracker.on_completion(number),
+                false => tracker.on_completion_without_flush(number),
+            }
+        }
+        assert_eq!(first_bytes(&tracker), [1, 2]);
+        let flush = tracker.on_arrival(&Operation::flush());
+        tracker.on_completion(flush);
+        assert_eq!(first_bytes(&tracker), [2]);
+    }
+
+    #[test]
+    fn failed_flush_keeps_nothing_and_leaves_the_record() {
+        let mut tracker = Tracker::new(&Drive::shipped("tlc-gen4").unwrap());
+        let write = tracker.on_arrival(&Operation::write(0, &[1; 4096]));
+        tracker.on_completion(write);
+        let flush = tracker.on_arrival(&Operation::flush());
+        tracker.on_failure(flush);
+        assert_eq!((first_bytes(&tracker), tracker.requests()), (vec![0, 1], 1));
+    }
+}
