@@ -1,7 +1,9 @@
 //! Flags that change a drive, shared by every command that takes one.
 
+use std::path::Path;
+
 use clap::Args;
-use phaselink_core::drive_file::Override;
+use phaselink_core::drive_file::{Override, trouble};
 use phaselink_core::problem::Problems;
 
 use crate::input;
@@ -28,6 +30,10 @@ pub(crate) struct DriveFlags {
     /// file; where its threads sleep until interrupts, the drive raises them
     #[arg(long, value_name = "NAME|FILE")]
     stack: Option<String>,
+    /// Trouble at a time or at a request, as in 'at=2s for=500ms stall', or a file of such lines (docs/faults.md); may be given
+    /// more than once
+    #[arg(long, value_name = "LINE|FILE")]
+    trouble: Vec<String>,
 }
 
 impl DriveFlags {
@@ -41,13 +47,32 @@ impl DriveFlags {
             Override::parse_given_as(&given, &format!("{section}.preset={name}")).map_err(Problems::from)
         });
         let set = self.set.iter().map(|text| Override::parse(text).map_err(Problems::from));
-        input::all(presets.chain(set))
+        let trouble =
+            self.trouble_override().map(|text| Override::parse_given_as("--trouble", &text?).map_err(Problems::from));
+        input::all(presets.chain(set).chain(trouble))
+    }
+
+    /// Returns the key of the lines of trouble, those of files included; none without any.
+    fn trouble_override(&self) -> Option<Result<String, Problems>> {
+        let lines = |given: &String| {
+            let is_file = Path::new(given).exists() || !given.contains(' ') && !trouble::is_line(given);
+            match is_file {
+                true => trouble::lines_of_file(given, &input::description(given)?),
+                false => Ok(vec![given.clone()]),
+            }
+        };
+        let lines = || -> Result<String, Problems> {
+            let lines = input::all(self.trouble.iter().map(lines))?.concat();
+            Ok(format!("trouble={}", serde_json::Value::from(lines)))
+        };
+        (!self.trouble.is_empty()).then(lines)
     }
 
     /// Returns the overrides as they could be typed with `--set`.
     pub(crate) fn texts(&self) -> Vec<String> {
         let presets = self.presets().map(|(section, name)| format!("{section}.preset={name}"));
-        presets.chain(self.set.iter().cloned()).collect()
+        let trouble = self.trouble_override().and_then(Result::ok);
+        presets.chain(self.set.iter().cloned()).chain(trouble).collect()
     }
 
     /// Sections with the preset that a flag of their own names.

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Control socket of the server: the PATH of its --control
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// A rule, as a table of [[faults]] in a drive file; may be given more than once
+    /// Trouble, as in 'for=500ms stall', or a rule as a table of [[faults]] in a drive file; may be given more than once
     #[arg(long, value_name = "RULE")]
     add: Vec<String>,
     /// Number of a rule to remove, or all; may be given more than once

@@ -6,7 +6,9 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Fault, FaultAction, Mapping, Precondition, StartingCredits, UncertainConstant, Wait};
+use crate::config::{
+    Acknowledge, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline, UncertainConstant, Wait,
+};
 use crate::media;
 use crate::time::Span;
 use crate::workload::Job;
@@ -22,6 +24,8 @@ section! {
         interface => interface: Interface = Interface::ALL[0], any();
         /// Fault rules, whose faults are injected into a run; if several rules match a request, the first that triggers counts
         faults => faults: Vec<Fault> = Vec::new(), any();
+        /// Trouble as a timeline: lines such as `at=2s for=500ms stall`, which are read into fault rules
+        trouble => trouble: TroubleTimeline = TroubleTimeline::default(), any();
         /// Number of equal drives in the host, each at a root port of its own or behind a switch; the requests of a thread go to them in turn
         drives => drives: u16 = 1, 1..=64;
     }
@@ -79,7 +83,7 @@ macro_rules! drive_of {
         impl Drive {
             /// Drive in which every key has its default.
             pub(crate) fn blank() -> Drive {
-                let Header { name, summary, interface, faults, drives } = Header::default();
+                let Header { name, summary, interface, faults, drives, .. } = Header::default();
                 Drive {
                     name,
                     summary,
@@ -241,6 +245,8 @@ impl Drive {
     /// Every key of the drive with its value, in the key's unit and the schema's order.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
+        // Lines of trouble are among the faults.
+        resolved.remove("trouble");
         let (faults, drives) = (resolved.remove("faults"), resolved.remove("drives"));
         for section in self.sections() {
             let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
@@ -305,6 +311,7 @@ impl Drive {
             summary: self.summary.clone(),
             interface: self.interface,
             faults: self.faults.clone(),
+            trouble: TroubleTimeline::default(),
             drives: self.drives,
         }
     }

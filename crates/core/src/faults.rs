@@ -14,6 +14,8 @@ pub struct Rule {
     met: u64,
     /// Number of times that the fault has been triggered.
     happened: u64,
+    /// Instants of the first and of the last trigger.
+    span: Option<(Time, Time)>,
     /// Stream of random numbers for `probability`.
     random: Random,
 }
@@ -27,6 +29,7 @@ impl Rule {
                 fault: fault.clone(),
                 met: 0,
                 happened: 0,
+                span: None,
                 random: Random::stream(seed, &format!("fault {number}")),
             })
             .collect()
@@ -34,7 +37,7 @@ impl Rule {
 
     /// Makes a single rule, whose random numbers depend on `seed` alone.
     pub fn new(fault: Fault, seed: u64) -> Rule {
-        Rule { fault, met: 0, happened: 0, random: Random::stream(seed, "fault") }
+        Rule { fault, met: 0, happened: 0, span: None, random: Random::stream(seed, "fault") }
     }
 
     /// True if this is the rule that `fault` describes.
@@ -54,7 +57,7 @@ impl Rule {
         if !is_turn || !is_left || (probability < 1.0 && self.random.unit() >= probability) {
             return false;
         }
-        self.happened += 1;
+        self.happens_at(now);
         true
     }
 
@@ -65,8 +68,28 @@ impl Rule {
 
     /// True if `now` is in the time in which the rule matches.
     pub fn is_time(&self, now: Time) -> bool {
-        let Fault { from, until, .. } = self.fault;
-        now >= Time::ZERO + from && (until.is_zero() || now < Time::ZERO + until)
+        let Fault { from, until, lasts, .. } = self.fault;
+        let is_in_time = now >= Time::ZERO + from && (until.is_zero() || now < Time::ZERO + until);
+        is_in_time && (lasts.is_zero() || self.span.is_none_or(|(first, _)| now < first + lasts))
+    }
+
+    /// End of the time in which the rule matches, once it has been triggered; the start of a run without an end.
+    pub fn end(&self) -> Time {
+        let Fault { until, lasts, .. } = self.fault;
+        let last = self.span.filter(|_| !lasts.is_zero()).map_or(Time::ZERO, |(first, _)| first + lasts);
+        last.max(Time::ZERO + until)
+    }
+
+    /// Counts one effect at an instant.
+    pub fn happens_at(&mut self, now: Time) {
+        self.happened += 1;
+        let first = self.span.map_or(now, |(first, _)| first);
+        self.span = Some((first, now));
+    }
+
+    /// Instants of the first and of the last effect, if there was any.
+    pub fn span(&self) -> Option<(Time, Time)> {
+        self.span
     }
 
     /// Takes back `count` matches that did not come about after all.

@@ -254,8 +254,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Injects a fault from now on: one rule of a drive file's `[[faults]]` in one line, as in
-    /// `action = "error", operation = "read", every = 4`. Its times count from now.
+    /// Injects trouble from now on: a line of a timeline, as in `at=2s for=500ms stall`, or one rule of a drive file's
+    /// `[[faults]]` in one line, as in `action = "error", operation = "read", every = 4`. Its times and requests count from now.
     ///
     /// # Errors
     /// If the rule is none of this drive, or cuts its power, which [`Drive::cut_power`] does.

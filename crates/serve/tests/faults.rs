@@ -432,6 +432,54 @@ fn faults_happen_over_vhost_user_with_several_device_threads_and_timing_on() {
 }
 
 #[test]
+fn lines_of_trouble_hold_through_every_front_end_with_timing_and_without() {
+    for kind in KINDS {
+        for timing in [false, true] {
+            let server = serve("trouble", kind, timing, Wait::Adaptive);
+            let mut host = server.host();
+            let old = vec![1; 4096];
+            assert_eq!(host.write(0, &old, PATIENCE), DONE);
+            let mut timed = |line: &str, reads: u32| {
+                let rule = server.add(line);
+                let begun = Instant::now();
+                (0..reads).for_each(|_| assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(old.clone()), "{line}"));
+                server.faults.clear(Some(rule));
+                begun.elapsed()
+            };
+            let ms = Duration::from_millis;
+            assert!(timed("for=30ms stall", 1) >= ms(29), "{kind:?} {timing}");
+            assert!(timed("at=request:2 for=20ms stall", 2) >= ms(20), "{kind:?} {timing}");
+            // Ten intervals of 2 ms.
+            assert!(timed("throttle iops=500", 11) >= ms(20), "{kind:?} {timing}");
+            if timing {
+                let calm = timed("error operation=write", 20);
+                let slow = timed("slow-down factor=500", 20);
+                assert!(slow > 20 * calm.min(ms(1)), "{kind:?}: {slow:?}, {calm:?} without");
+            }
+            server.add("at=request:1 for=2requests error");
+            assert_eq!([(); 3].map(|()| host.read(0, 4096, PATIENCE) == Got::Failed), [true, true, false]);
+            server.add("at=request:1 lost-completion");
+            assert_eq!(host.read(0, 4096, SILENCE), Got::Nothing);
+            assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(old.clone()));
+            let counters = server.faults.counters();
+            let count = |name| counters.iter().find(|(counter, _)| *counter == name).map(|(_, count)| *count);
+            assert_eq!((count("fault_stalled_requests"), count("fault_throttled_requests")), (Some(2), Some(11)));
+            assert_eq!((count("fault_errors"), count("fault_dropped_completions")), (Some(2), Some(1)));
+            server.finish();
+        }
+    }
+}
+
+#[test]
+fn a_slow_down_without_a_model_is_refused_with_what_to_do() {
+    let server = serve("slow", Kind::Nbd, false, Wait::Adaptive);
+    let slow = server.drive.fault_from_line("test", "slow-down factor=2").unwrap();
+    let found = server.faults.add("test", slow).unwrap_err().to_string();
+    assert!(found.contains("with timing off") && found.ends_with("allowed: --timing on, or delay"), "{found}");
+    server.finish();
+}
+
+#[test]
 fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
     for kind in KINDS {
         let server = serve("about", kind, false, Wait::Adaptive);

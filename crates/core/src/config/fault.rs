@@ -10,7 +10,7 @@ use crate::time::Span;
 section! {
     /// A fault rule: a fault that is injected into a run, with its trigger and its effect.
     pub struct Fault ("faults") {
-        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read` or `torn-write`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
+        /// Effect of the fault. On a request: `error`, `delay`, `hang`, `drop-completion`, `repeat-completion`, `torn-completion`, `stale-phase`, `late-doorbell-read`, `torn-write`, `stall`, `slow-down` or `throttle`; on the data of a read: `flip-bits` or `fail-chip`; on a bank of the memory: `slow-bank` or `stuck-bank`; on a packet: `corrupt-packet`; on an interrupt: `lose-interrupt` or `repeat-interrupt`; on the link at an instant: `retrain` or `starve-credits`; on the device at an instant: `reset` or `remove`; on the power supply: `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
         /// Trigger of a `power-cut`: a `time`, an `event` of the run, or a `request` being submitted to the device
         at => at: FaultMoment = FaultMoment::Time, any();
@@ -34,14 +34,20 @@ section! {
         from_us => from: Span = ZERO, ZERO..=LONGEST;
         /// End of the time in which the rule matches; 0: no end
         until_us => until: Span = ZERO, ZERO..=LONGEST;
+        /// Time for which the rule goes on matching from its first trigger on; 0: as the other keys say
+        for_us => lasts: Span = ZERO, ZERO..=LONGEST;
         /// Delay of the effect: how long a `delay` keeps a request in the device, a `torn-completion` or `stale-phase` a completion from being whole, and a `late-doorbell-read` a doorbell from being read; how much later a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
         /// Time after which the host gives up a request, or looks for completions without an interrupt (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
         /// Bank that is slow or stuck, counted from 0 in the order in which stripes are distributed
         bank => bank: u32 = 0, any();
-        /// Factor by which accesses to a slow bank take longer
+        /// Factor by which accesses to a slow bank, or requests in a `slow-down`, take longer
         factor => factor: f64 = 1.0, 1.0..=1e6;
+        /// Largest rate of the requests in a `throttle`, in operations a second; 0: no such limit
+        rate_iops => rate_iops: f64 = 0.0, 0.0..=1e9;
+        /// Largest rate of the bytes of requests in a `throttle`; 0: no such limit
+        rate_mib_per_s => rate_mib_per_s: f64 = 0.0, 0.0..=1e6;
         /// Number of bits that a read finds flipped in each sector of 512 bytes and its check bytes; up to 39 can be corrected
         bits => bits: u16 = 1, 1..=4608;
         /// Chip of a sector that a read finds failed: 0 to 7 hold data, 8 holds check bytes
@@ -102,6 +108,12 @@ pub enum FaultAction {
     Remove,
     /// The device loses power.
     PowerCut,
+    /// The device begins no request before the end of the rule's time.
+    Stall,
+    /// The device takes longer for a request.
+    SlowDown,
+    /// Requests pass no faster than at a rate.
+    Throttle,
 }
 
 names! {
@@ -127,6 +139,9 @@ names! {
         "reset" => Reset,
         "remove" => Remove,
         "power-cut" => PowerCut,
+        "stall" => Stall,
+        "slow-down" => SlowDown,
+        "throttle" => Throttle,
     }
 }
 
@@ -225,7 +240,12 @@ impl Fault {
                 matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
             }
             "from_us" => subject != FaultSubject::Event,
-            "until_us" => !matches!(subject, FaultSubject::Instant | FaultSubject::Event),
+            "until_us" => action == Retrain || !matches!(subject, FaultSubject::Instant | FaultSubject::Event),
+            "for_us" => {
+                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
+                    && action != PowerCut
+            }
+            "rate_iops" | "rate_mib_per_s" => action == Throttle,
             "outage_us" => matches!(action, Retrain | StarveCredits | Reset | PowerCut),
             "bank" => subject == FaultSubject::Bank,
             "direction" => subject == FaultSubject::Packet || action == StarveCredits,
@@ -236,7 +256,7 @@ impl Fault {
             "bits" => action == FlipBits,
             "chip" => action == FailChip,
             "timeout_us" => matches!(action, Hang | DropCompletion | LoseInterrupt),
-            "factor" => action == SlowBank,
+            "factor" => matches!(action, SlowBank | SlowDown),
             "lanes" | "generation" => action == Retrain,
             _ => true,
         }
@@ -245,7 +265,7 @@ impl Fault {
 
 impl FaultAction {
     /// All effects, in the order of their description.
-    pub const ALL: [FaultAction; 21] = [
+    pub const ALL: [FaultAction; 24] = [
         FaultAction::Error,
         FaultAction::Delay,
         FaultAction::Hang,
@@ -267,6 +287,9 @@ impl FaultAction {
         FaultAction::Reset,
         FaultAction::Remove,
         FaultAction::PowerCut,
+        FaultAction::Stall,
+        FaultAction::SlowDown,
+        FaultAction::Throttle,
     ];
 
     /// Kind of object or moment that this effect applies to. For a power cut, [`Fault::subject`] decides by its
@@ -275,7 +298,7 @@ impl FaultAction {
         use FaultAction::*;
         match self {
             Error | Delay | Hang | DropCompletion | RepeatCompletion | TornCompletion | StalePhase
-            | LateDoorbellRead | TornWrite | FlipBits | FailChip => FaultSubject::Request,
+            | LateDoorbellRead | TornWrite | FlipBits | FailChip | Stall | SlowDown | Throttle => FaultSubject::Request,
             SlowBank | StuckBank => FaultSubject::Bank,
             CorruptPacket => FaultSubject::Packet,
             LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
@@ -322,6 +345,9 @@ impl FaultAction {
             Reset => "fault_resets",
             Remove => "fault_removed_requests",
             PowerCut => "fault_power_cuts",
+            Stall => "fault_stalled_requests",
+            SlowDown => "fault_slow_requests",
+            Throttle => "fault_throttled_requests",
         }
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod section;
 pub(crate) mod spans;
 mod stack;
 mod switch;
+pub(crate) mod trouble;
 pub(crate) mod value;
 mod volume;
 
@@ -43,4 +44,5 @@ pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
 pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, StackStage, column_of};
 pub use switch::Switch;
+pub use trouble::TroubleTimeline;
 pub use volume::{StartingCredits, Volume, VolumeLimit};

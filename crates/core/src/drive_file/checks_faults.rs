@@ -37,7 +37,7 @@ fn meaningless_key(_: &Drive, fault: &Fault) -> RuleProblem {
 
 /// The action has the durations, factors or widths that it needs.
 fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
-    let Fault { action, from, until, delay, factor, lanes, generation, .. } = *fault;
+    let Fault { action, from, until, lasts, delay, factor, lanes, generation, rate_iops, rate_mib_per_s, .. } = *fault;
     let says =
         |is_wrong: bool, found: &str, allowed: &str| is_wrong.then(|| (String::from(found), String::from(allowed)));
     let window =
@@ -46,7 +46,15 @@ fn missing_value(_: &Drive, fault: &Fault) -> RuleProblem {
         FaultAction::Delay | FaultAction::TornCompletion | FaultAction::StalePhase | FaultAction::LateDoorbellRead => {
             says(delay.is_zero(), "delay_us is 0", "delay_us above 0")
         }
-        FaultAction::SlowBank => says(factor <= 1.0, "factor is 1", "factor above 1"),
+        FaultAction::Stall => says(
+            until.is_zero() && lasts.is_zero(),
+            "the stall would not end",
+            "until_us above from_us, or for_us above 0",
+        ),
+        FaultAction::Throttle => {
+            says(rate_iops + rate_mib_per_s == 0.0, "there is no rate", "rate_iops or rate_mib_per_s above 0")
+        }
+        FaultAction::SlowBank | FaultAction::SlowDown => says(factor <= 1.0, "factor is 1", "factor above 1"),
         FaultAction::StuckBank => says(until.is_zero(), "the bank would be stuck for ever", "until_us above from_us"),
         FaultAction::Retrain => {
             says(lanes == 0 && generation == 0, "the link would not change", "lanes or generation above 0")

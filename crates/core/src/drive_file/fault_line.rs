@@ -1,7 +1,7 @@
 //! Reader of one fault rule in one line, for a drive that is being served: the table of a drive file's `[[faults]]`.
 
 use crate::config::document::{Place, Value, parse_value};
-use crate::config::{Fault, list};
+use crate::config::{Fault, TroubleTimeline, list, trouble};
 use crate::drive::Drive;
 use crate::drive_file::checks_faults;
 use crate::problem::Problems;
@@ -10,7 +10,8 @@ use crate::problem::Problems;
 const FORM: &str = "one table of [[faults]] in one line, as in { action = \"error\", operation = \"read\", every = 4 }";
 
 impl Drive {
-    /// Reads a fault rule for this drive, as it stands in `faults=[…]` on the command line; its braces may be left out.
+    /// Reads a fault rule for this drive: a line of a timeline, as in `at=2s for=500ms stall`, or the table of a rule, as it stands
+    /// in `faults=[…]` on the command line, whose braces may be left out.
     /// `place` stands for the file name in error messages.
     ///
     /// # Errors
@@ -27,6 +28,9 @@ impl Drive {
     /// ```
     pub fn fault_from_line(&self, place: &str, line: &str) -> Result<Fault, Problems> {
         let (at, line) = (Place::whole(place), line.trim());
+        if trouble::is_line(line) {
+            return self.trouble_from_lines(at, line);
+        }
         let braced = if line.starts_with('{') { String::from(line) } else { format!("{{ {line} }}") };
         let wrong = |found: String| Problems::from(at.problem(found, FORM));
         let node = parse_value(&at, &braced).map_err(|error| wrong(format!("`{line}` is no fault rule: {error}")))?;
@@ -41,6 +45,19 @@ impl Drive {
             problems.extend(broken.map(|broken| at.problem(broken.found, broken.allowed)));
         }
         Problems(problems).or(fault)
+    }
+
+    /// Reads one event of a timeline.
+    fn trouble_from_lines(&self, at: Place, line: &str) -> Result<Fault, Problems> {
+        let timeline = TroubleTimeline::read_lines([(at.clone(), line)].into_iter()).map_err(Problems)?;
+        let Some(fault) = timeline.0.into_iter().next() else {
+            let found = format!("`{line}` is no trouble");
+            return Err(at
+                .problem(found, "at=TIME for=TIME and a kind of trouble, as in at=2s for=500ms stall")
+                .into());
+        };
+        let broken = checks_faults::broken_by(self, 1, &fault);
+        Problems(broken.map(|broken| at.problem(broken.found, broken.allowed)).into_iter().collect()).or(fault)
     }
 }
 

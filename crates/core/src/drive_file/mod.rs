@@ -21,6 +21,7 @@ mod schema;
 pub mod shipped;
 pub mod stage_costs;
 mod stages;
+pub mod trouble;
 mod unstated;
 
 #[cfg(test)]

@@ -364,7 +364,7 @@ impl DriveReader {
     /// Checks the conditions between keys, except where one of the keys already has a problem of its own.
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
-        self.drive.faults = self.header.faults.clone();
+        self.drive.faults = [&self.header.faults[..], &self.header.trouble.0].concat();
         self.drive.drives = self.header.drives;
         let origins = self.settings.iter().map(|(key, setting)| (key.clone(), setting.origin));
         self.drive.sources.origins = origins.collect();
@@ -399,6 +399,7 @@ impl DriveReader {
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
         drive.faults = self.header.faults;
+        drive.faults.extend(self.header.trouble.0);
         drive.drives = self.header.drives;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) =
             marks.into_iter().partition(|mark| mark.cause == UncertaintyCause::Fitted);

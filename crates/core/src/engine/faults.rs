@@ -22,12 +22,13 @@ use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::engine::device::AttachedDevice;
 use crate::faults::Rule;
-use crate::ledger::Stage;
+use crate::ledger::{Stage, TroubleMet};
+use crate::media::volume::VolumeLimits;
 use crate::protocol::dispatch::connect;
 use crate::protocol::halves::Controller;
 use crate::protocol::ports::Settled;
 use crate::protocol::splitting;
-use crate::request::{Io, Request, RequestId};
+use crate::request::{DataDirection, Io, Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -50,6 +51,8 @@ pub(super) struct Faults {
     /// Link as it is trained now.
     link: config::Link,
     requests: Vec<Rule>,
+    /// Limits of rules that throttle requests.
+    throttles: Vec<(Fault, VolumeLimits)>,
     /// Drive, for a device that begins anew, and seed of the run.
     drive: Box<Drive>,
     seed: u64,
@@ -87,6 +90,8 @@ struct RequestFault {
     repeats_after: Option<Span>,
     /// Time after which its completion is whole, so that the host can take it.
     whole_after: Option<Span>,
+    /// Instant at which the device was given it, and the factor by which it takes longer.
+    slowed: Option<(Time, f64)>,
     /// True if its completion has reached the host.
     is_heard: bool,
     /// Damage that its read finds.
@@ -122,6 +127,8 @@ enum DueEffect {
     Whole(RequestId, u64),
     /// The rule of this number happens.
     Instant(usize),
+    /// The link is as wide and fast again as before the rule of this number.
+    Restore(usize),
     /// The device's power fails for so long.
     PowerCut(Span),
     /// The device takes commands again.
@@ -152,6 +159,7 @@ impl Faults {
             drive: Box::new(drive.clone()),
             seed,
             requests: rules(FaultSubject::Request),
+            throttles: Vec::new(),
             interrupts: rules(FaultSubject::Interrupt),
             instants: rules(FaultSubject::Instant),
             events: rules(FaultSubject::Event),
@@ -195,6 +203,10 @@ impl Faults {
         }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
+        if let Some(at) = self.release(now, place, &io) {
+            self.at(at, DueEffect::Submit(id), shared);
+            return SubmissionDecision::Keep;
+        }
         let Fault { action, delay, timeout, outage, .. } = self.requests[place].fault;
         let mut met = RequestFault::default();
         match action {
@@ -206,10 +218,7 @@ impl Faults {
                 met.damage = Some(damage);
             }
             FaultAction::TornCompletion | FaultAction::StalePhase => met.whole_after = Some(delay),
-            FaultAction::Delay | FaultAction::LateDoorbellRead => {
-                self.at(now + delay, DueEffect::Submit(id), shared);
-                return SubmissionDecision::Keep;
-            }
+            FaultAction::SlowDown => met.slowed = Some((now, self.requests[place].fault.factor)),
             FaultAction::PowerCut => {
                 self.at(now + delay, DueEffect::PowerCut(outage), shared);
                 return self.hand_down(now, id, shared);
@@ -228,6 +237,26 @@ impl Faults {
         let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
         data.as_mut().filter(|_| is_in_doubt).into_iter().for_each(|data| data.doubt(number));
         if met.completed.is_some() { SubmissionDecision::Keep } else { self.hand_down(now, id, shared) }
+    }
+
+    /// Instant until which a rule keeps a request, if it stalls, throttles or delays it.
+    fn release(&mut self, now: Time, place: usize, io: &Io) -> Option<Time> {
+        let rule = &self.requests[place];
+        match rule.fault.action {
+            FaultAction::Stall => Some(rule.end()),
+            FaultAction::Delay | FaultAction::LateDoorbellRead => Some(now + rule.fault.delay),
+            FaultAction::Throttle => {
+                let fault = &rule.fault;
+                let known = self.throttles.iter().position(|(other, _)| other == fault);
+                let place = known.unwrap_or_else(|| {
+                    self.throttles.push((fault.clone(), VolumeLimits::throttle(fault)));
+                    self.throttles.len() - 1
+                });
+                let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
+                Some(self.throttles[place].1.pass(now, direction, io.offset, io.bytes))
+            }
+            _ => None,
+        }
     }
 
     /// Lets a request go to the device, if that is there.
@@ -261,7 +290,7 @@ impl Faults {
         if met.error.is_none() {
             met.error = Some(ENODEV);
             let removal = self.instants.iter_mut().find(|rule| rule.fault.action == FaultAction::Remove);
-            removal.into_iter().for_each(Rule::happens);
+            removal.into_iter().for_each(|rule| rule.happens_at(now));
         }
         met.completed = Some(id);
         // One whose completion was to get lost is waited for as long as ever.
@@ -287,7 +316,8 @@ impl Faults {
             met.completed = Some(id);
             return met.is_given_up;
         }
-        if let Some(after) = met.whole_after.filter(|_| !met.is_heard) {
+        let slowed_by = |(since, factor): (Time, f64)| now.since(since).scale(factor - 1.0);
+        if let Some(after) = met.whole_after.or(met.slowed.map(slowed_by)).filter(|_| !met.is_heard) {
             self.at(now + after, DueEffect::Whole(id, number), shared);
             return false;
         }
@@ -336,7 +366,7 @@ impl Faults {
         self.met.clear();
         self.flying.clear();
         self.due.retain(|_, due| {
-            matches!(due, DueEffect::Look { .. } | DueEffect::Instant(_) | DueEffect::PowerCut(_) | DueEffect::PowerOn)
+            !matches!(due, DueEffect::Submit(_) | DueEffect::GiveUp(_) | DueEffect::Repeat(..) | DueEffect::Whole(..))
         });
     }
 
@@ -464,6 +494,7 @@ impl Engine {
             DueEffect::GiveUp(number) => self.give_up(now, number),
             DueEffect::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             DueEffect::Instant(place) => self.on_instant(now, place),
+            DueEffect::Restore(place) => self.restore_link(now, place),
             DueEffect::PowerCut(outage) => self.cut_power(now, outage),
             DueEffect::PowerOn => self.on_power(now),
         }
@@ -505,8 +536,13 @@ impl Engine {
         let rule = &mut faults.instants[place];
         // What is counted of a removal is the requests that it makes fail.
         if rule.fault.action != FaultAction::Remove {
-            rule.happens();
+            rule.happens_at(now);
         }
+        if !rule.fault.until.is_zero() {
+            let until = Time::ZERO + rule.fault.until;
+            faults.at(until, DueEffect::Restore(place), &mut self.shared);
+        }
+        let rule = &faults.instants[place];
         let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
         match action {
             FaultAction::PowerCut => self.cut_power(now, outage),
@@ -521,6 +557,32 @@ impl Engine {
             }
             _ => self.devices[0].link.retrain(now, retrained(&mut faults.link, lanes, generation), outage),
         }
+    }
+
+    /// Trains the link anew as it was described, at the end of a rule's time.
+    fn restore_link(&mut self, now: Time, place: usize) {
+        let Some(faults) = &mut self.faults else { return };
+        let outage = faults.instants[place].fault.outage;
+        faults.link = faults.drive.link.clone();
+        self.devices[0].link.retrain(now, &faults.link, outage);
+    }
+
+    /// Trouble that the run has met, in the order of its beginning.
+    pub(super) fn trouble(&self) -> Vec<TroubleMet> {
+        let Some(faults) = &self.faults else { return Vec::new() };
+        let rules = [&faults.requests, &faults.interrupts, &faults.instants, &faults.events].into_iter().flatten();
+        let met = |rule: &Rule| {
+            let span = rule.span();
+            TroubleMet {
+                line: rule.fault.line(),
+                first: span.map(|it| it.0),
+                last: span.map(|it| it.1),
+                count: rule.counts().1,
+            }
+        };
+        let mut trouble: Vec<TroubleMet> = rules.map(met).filter(|met| met.count > 0).collect();
+        trouble.sort_by_key(|met| met.first.unwrap_or(Time::NEVER));
+        trouble
     }
 
     /// Resets the device: driver and controller begin anew, and packets between them are gone. Requests that the device had are

@@ -226,6 +226,7 @@ impl Recorder {
             counters: parts.counters,
             events: parts.events,
             measured,
+            trouble: Vec::new(),
             finished: parts.finished,
         }
     }

@@ -38,7 +38,7 @@ impl Engine {
             MeasuredState::Only => self.credit_state(),
             measured => measured,
         };
-        self.recorder.outcome(drive, seed, measured, parts)
+        Outcome { trouble: self.trouble(), ..self.recorder.outcome(drive, seed, measured, parts) }
     }
 
     /// State of the credits of the first device, if it is a volume that has some.

@@ -36,8 +36,23 @@ pub struct Outcome {
     pub events: u64,
     /// State of the drive in which requests were counted.
     pub measured: MeasuredState,
+    /// Trouble of the timeline that the run has met; faults of banks and of packets are in the counters alone.
+    pub trouble: Vec<TroubleMet>,
     /// True if all jobs were done, false if the run was stopped before.
     pub finished: bool,
+}
+
+/// Event of a timeline of trouble, with what it has met in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TroubleMet {
+    /// Line of the timeline.
+    pub line: String,
+    /// Instant at which it first had an effect; none if it had none.
+    pub first: Option<Time>,
+    /// Instant at which it last began to have an effect.
+    pub last: Option<Time>,
+    /// Number of requests that it has touched, or of times that it has happened to the device.
+    pub count: u64,
 }
 
 /// State in which a drive was when its requests were counted. A drive with a write buffer and a translation layer is fast as

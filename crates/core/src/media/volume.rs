@@ -101,6 +101,13 @@ impl VolumeLimits {
         })
     }
 
+    /// Limits of a fault rule that throttles requests.
+    pub fn throttle(fault: &config::Fault) -> VolumeLimits {
+        let config::Fault { rate_iops, rate_mib_per_s, .. } = *fault;
+        let volume = config::Volume { rate_iops, rate_mib_per_s, ..config::Volume::default() };
+        VolumeLimits::of(&volume, 0).expect("a throttle has a rate")
+    }
+
     /// Returns when an access that comes at `now` has passed the limits.
     pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         let operations = self.count(direction, offset, bytes.into());

@@ -10,7 +10,7 @@ use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
 use crate::results::Figures;
 use crate::results::documents::{
     AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, MeasuredIn,
-    ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
+    ProcessorUse, RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, TroubleResult, WireTraffic, value,
 };
 use crate::time::Span;
 
@@ -43,6 +43,7 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         finished: outcome.finished,
         elapsed_ns: outcome.elapsed.as_ns(),
         measured: MeasuredIn::of(outcome.measured),
+        trouble: outcome.trouble.iter().map(TroubleResult::of).collect(),
         events: outcome.events,
         figures: RunFigures::of(&Figures::of(outcome)),
         jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),

@@ -6,6 +6,7 @@ use super::table::{Table, bar};
 use super::units;
 use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
 use crate::results::in_tables;
+use crate::time::Time;
 
 const BAR_WIDTH: usize = 30;
 
@@ -28,6 +29,9 @@ pub fn summary_within(outcome: &Outcome, width: Option<usize>) -> String {
     }
     write_block(&mut text, &shown(link(outcome)));
     write_block(&mut text, &shown(host(outcome)));
+    if !outcome.trouble.is_empty() {
+        write_block(&mut text, &shown(trouble(outcome)));
+    }
     if !outcome.counters.is_empty() {
         write_block(&mut text, &shown(counters(outcome)));
     }
@@ -150,6 +154,16 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     table.row(["energy per request".to_string(), units::quantity(outcome.joules_per_io(), "J")]);
     if let Some(joules) = outcome.memory_joules_per_io() {
         table.row(["  and in the memory".to_string(), units::quantity(joules, "J")]);
+    }
+    table
+}
+
+/// Returns the table of trouble that a run has met.
+pub(super) fn trouble(outcome: &Outcome) -> Table {
+    let mut table = Table::new().left("trouble").right("touched").right("from").right("to");
+    let at = |at: Option<Time>| at.map_or(String::from("-"), |at| units::span(at.since(Time::ZERO)));
+    for met in &outcome.trouble {
+        table.row([met.line.clone(), units::grouped(met.count), at(met.first), at(met.last)]);
     }
     table
 }

@@ -35,4 +35,5 @@ mod steady_state;
 mod stubs;
 mod switches;
 mod trains;
+mod trouble;
 mod volumes;

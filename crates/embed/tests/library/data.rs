@@ -140,6 +140,64 @@ fn injected_fault_fails_the_operations_that_its_rule_names() {
     assert_eq!(statuses.iter().filter(|status| **status == Status::MediaError).count(), 2, "{statuses:?}");
 }
 
+/// Carries out a read of 4 KiB; returns its status and its latency.
+fn read(drive: &mut Drive) -> (Status, Span) {
+    let ticket = drive.submit(drive.now(), 0, Operation::read(0, 4096)).unwrap();
+    let done = drive.wait(ticket).unwrap();
+    (done.status(), done.latency())
+}
+
+/// A drive with a line of trouble.
+fn troubled(line: &str) -> Drive {
+    let mut drive = open("optane-p5800x");
+    drive.inject_fault(line).unwrap_or_else(|misuse| panic!("{line}: {misuse}"));
+    drive
+}
+
+#[test]
+fn lines_of_trouble_hold_at_their_times_and_requests_of_an_embedded_drive() {
+    let calm = read(&mut open("optane-p5800x")).1;
+    let after = |drive: &mut Drive, us| drive.advance(Time::ZERO + Span::from_us(us)).unwrap();
+
+    let mut stalled = troubled("at=100us for=3ms stall");
+    assert!(read(&mut stalled).1 < calm * 2, "before");
+    after(&mut stalled, 1_000);
+    let (_, latency) = read(&mut stalled);
+    assert!(latency > Span::from_us(2_100) && latency < Span::from_us(2_100) + calm * 2, "{latency}");
+    assert!(read(&mut stalled).1 < calm * 2, "afterwards");
+
+    let mut slow = troubled("at=request:2 for=1request slow-down factor=10");
+    let latencies = [(); 3].map(|()| read(&mut slow).1);
+    assert!(latencies[0] < calm * 2 && latencies[1] > calm * 8 && latencies[2] < calm * 2, "{latencies:?}");
+
+    let mut failing = troubled("at=request:2 for=2requests error");
+    let failed = [(); 4].map(|()| read(&mut failing).0 == Status::MediaError);
+    assert_eq!(failed, [false, true, true, false]);
+
+    let mut losing = troubled("at=request:1 lost-completion timeout=5ms");
+    assert!(read(&mut losing).1 >= Span::from_us(5_000));
+
+    let mut throttled = troubled("throttle iops=1000");
+    for _ in 0..11 {
+        read(&mut throttled);
+    }
+    assert!(throttled.now() >= Time::ZERO + Span::from_us(10_000), "ten intervals of 1 ms");
+
+    let mut narrow = troubled("for=20ms link lanes=1 outage=10us");
+    after(&mut narrow, 1_000);
+    let large = |drive: &mut Drive| {
+        let ticket = drive.submit(drive.now(), 0, Operation::read(0, 131_072)).unwrap();
+        drive.wait(ticket).unwrap().latency()
+    };
+    let (down, whole) = (large(&mut narrow), large(&mut open("optane-p5800x")));
+    after(&mut narrow, 25_000);
+    let again = large(&mut narrow);
+    assert!(down > whole * 2 && again < whole * 3 / 2, "{down}, then {again}; {whole} without");
+
+    let refused = open("nvme").inject_fault("at=1ms stal for=3ms").unwrap_err().to_string();
+    assert!(refused.contains("did you mean stall?"), "{refused}");
+}
+
 #[test]
 fn idle_drive_has_no_next_instant_and_advances_all_the_same() {
     let mut drive = open("dc-express");

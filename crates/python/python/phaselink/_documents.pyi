@@ -105,6 +105,7 @@ RunResult = TypedDict(
         "evidence": NotRequired[list["Evidence"] | None],
         "findings": NotRequired[list["Finding"] | None],
         "usage": NotRequired[list["ResourceUse"] | None],
+        "trouble": NotRequired[list["TroubleResult"]],
         "precision": NotRequired["PrecisionResult | None"],
         "intervals": NotRequired[dict[str, "FigureInterval"] | None],
         "version": str,
@@ -307,6 +308,15 @@ ResourceUse = TypedDict(
     {
         "resource": str,
         "share": float,
+    },
+)
+TroubleResult = TypedDict(
+    "TroubleResult",
+    {
+        "line": str,
+        "touched": int,
+        "first_ns": float | None,
+        "last_ns": float | None,
     },
 )
 PrecisionResult = TypedDict(

@@ -63,6 +63,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         counters: vec![("errors", errors)],
         events: 0,
         measured: MeasuredState::Only,
+        trouble: Vec::new(),
         finished,
     }
 }

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use phaselink_core::config::{Fault, FaultAction, FaultSubject};
 use phaselink_core::faults::Rule;
 use phaselink_core::media::ecc::CORRECTED_BITS;
+use phaselink_core::media::volume::VolumeLimits;
 use phaselink_core::problem::Problem;
 use phaselink_core::random::mix;
-use phaselink_core::request::{Io, Op};
+use phaselink_core::request::{DataDirection, Io, Op};
 use phaselink_core::time::{Span, Time};
 use serde_json::{Value, json};
 
@@ -64,12 +65,27 @@ struct Active {
     number: u64,
     rule: Rule,
     since: Instant,
+    /// Limits of a rule that throttles requests.
+    throttle: Option<Box<VolumeLimits>>,
 }
 
 impl Active {
     /// Returns true if the rule is about `subject`. Rules about entries and doorbells of queues are about no request.
     fn is_about(&self, subject: FaultSubject) -> bool {
         self.rule.fault.subject() == subject && !self.rule.fault.action.is_of_queue()
+    }
+
+    /// Returns the outcome for a request that has triggered the rule at `now`.
+    fn fate(&mut self, now: Time, io: &Io) -> Option<FaultOutcome> {
+        let until = match (self.rule.fault.action, &mut self.throttle) {
+            (FaultAction::Stall, _) => self.rule.end(),
+            (_, Some(limits)) => {
+                let direction = if io.op == Op::Read { DataDirection::Read } else { DataDirection::Write };
+                limits.pass(now, direction, io.offset, io.bytes)
+            }
+            _ => return fate(&self.rule.fault, io.op),
+        };
+        Some(FaultOutcome::Delayed(duration(until.since(now))))
     }
 }
 
@@ -95,6 +111,8 @@ pub struct FaultEffect {
     pub tears_write: bool,
     /// True if the completion is sent twice.
     pub repeats_completion: bool,
+    /// Thousandths of the modelled time that the request takes; 0: as many as ever.
+    pub slowed_thousandths: u32,
 }
 
 /// Outcome of a fault for an interrupt.
@@ -143,7 +161,8 @@ impl Faults {
         }
         kept.added += 1;
         let number = kept.added;
-        kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now() });
+        let throttle = (fault.action == FaultAction::Throttle).then(|| Box::new(VolumeLimits::throttle(&fault)));
+        kept.rules.push(Active { number, rule: Rule::new(fault, mix(number)), since: Instant::now(), throttle });
         self.show(&kept);
         Ok(number)
     }
@@ -161,6 +180,9 @@ impl Faults {
             ),
             FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
+            }
+            _ if fault.action == FaultAction::SlowDown && !model => {
+                ("with timing off a request takes no modelled time", "--timing on, or delay")
             }
             _ if fault.action.is_of_queue() && !interrupts => ("hosts have no queues of their own", "--vfio-user"),
             FaultSubject::Interrupt if !interrupts && !model => {
@@ -263,9 +285,15 @@ impl Faults {
     #[cold]
     fn meet_any(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
-        let is_own = |active: &Active| active.is_about(FaultSubject::Request);
-        let fault = self.first(is_own, |rule, now| rule.meets_request(now, io, thread))?;
-        fate(&fault, io.op)
+        let mut kept = locked(&self.kept);
+        let own = kept.rules.iter_mut().filter(|active| active.is_about(FaultSubject::Request));
+        for active in own {
+            let now = time_since(active.since);
+            if active.rule.meets_request(now, io, thread) {
+                return active.fate(now, io);
+            }
+        }
+        None
     }
 
     /// Matches an interrupt that is about to be sent with the rules. Returns the outcome if a rule is triggered.
@@ -332,6 +360,7 @@ fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
         FaultAction::FlipBits if usize::from(fault.bits) <= CORRECTED_BITS => return None,
         FaultAction::DropCompletion => effect.drops_completion = true,
         FaultAction::RepeatCompletion => effect.repeats_completion = true,
+        FaultAction::SlowDown => effect.slowed_thousandths = (fault.factor * 1000.0) as u32,
         FaultAction::TornWrite => (effect.fails, effect.tears_write) = (true, op == Op::Write),
         _ => effect.fails = true,
     }

@@ -219,6 +219,13 @@ impl<R: Request> RequestInFlight<R> {
         RequestInFlight { fetched, next, part: 0, submitted, due, delayed: Span::ZERO, way: Span::ZERO }
     }
 
+    /// Puts the completion off by as much as a fault makes the request take longer.
+    #[cold]
+    fn slow_down(&mut self) {
+        let factor = f64::from(self.fetched.effect.slowed_thousandths) / 1000.0;
+        self.due = self.submitted + self.due.since(self.submitted).scale(factor);
+    }
+
     /// Returns the request.
     pub fn request(&self) -> &R {
         &self.fetched.request
@@ -568,11 +575,15 @@ impl<R: Request> Lifecycle<'_, R> {
 
     /// Continues a request whose latest part completes at its instant `due`.
     fn on_result<F: Resume<R>>(&mut self, front: &mut F, mut request: RequestInFlight<R>) {
+        let has_part = self.delivery == Delivery::AtInstant && self.has_part(&mut request);
+        if !has_part && request.fetched.effect.slowed_thousandths > 0 {
+            request.slow_down();
+        }
         match self.delivery {
             Delivery::ByClient => front.resume(self, RequestInFlight { next: Step::Complete, ..request }),
             Delivery::BytesAhead => front.resume(self, RequestInFlight { next: Step::Transfer, ..request }),
             Delivery::AtInstant => {
-                let next = if self.has_part(&mut request) { Step::Begin } else { Step::Transfer };
+                let next = if has_part { Step::Begin } else { Step::Transfer };
                 self.keep_due(RequestInFlight { next, ..request });
             }
         }

@@ -54,7 +54,7 @@ impl Engine {
         let Some(faults) = &mut self.faults else { return };
         let is_due = |rule: &&mut Rule| rule.next_event().is_some_and(|next| next <= events);
         let Some(rule) = faults.events.iter_mut().find(is_due) else { return };
-        rule.happens();
+        rule.happens_at(now);
         let outage = rule.fault.outage;
         self.cut_power(now, outage);
     }

@@ -6,8 +6,9 @@ use serde::Serialize;
 use super::{
     AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, ResourceUse, RunFigures, StageMean,
 };
-use crate::ledger::MeasuredState;
+use crate::ledger::{MeasuredState, TroubleMet};
 use crate::results::{Evidence, Finding, words};
+use crate::time::Time;
 
 /// Result of a run in fio's shape, with what fio has no place for beside it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -59,12 +60,40 @@ pub struct RunResult {
     /// Utilisation of each resource, the busiest first. Of `run` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Vec<ResourceUse>>,
+    /// Trouble of the timeline that the run has met, if it had any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<TroubleResult>,
     /// Confidence in mean and p99, if a precision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,
     /// Intervals of figures, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intervals: Option<ByName<FigureInterval>>,
+}
+
+/// Event of a timeline of trouble, with what it has met.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TroubleResult {
+    /// Line of the timeline.
+    pub line: String,
+    /// Number of requests that it has touched, or of times that it has happened to the device.
+    pub touched: u64,
+    /// Simulated time at which it first had an effect, in ns; null if it had none.
+    pub first_ns: Option<f64>,
+    /// Simulated time at which it last began to have an effect, in ns.
+    pub last_ns: Option<f64>,
+}
+
+impl TroubleResult {
+    /// Returns an event as results have it.
+    pub fn of(met: &TroubleMet) -> TroubleResult {
+        TroubleResult {
+            line: met.line.clone(),
+            touched: met.count,
+            first_ns: met.first.map(Time::as_ns),
+            last_ns: met.last.map(Time::as_ns),
+        }
+    }
 }
 
 /// State of a drive in which its requests were counted.

@@ -1,0 +1,309 @@
+//! Trouble as a timeline: one event a line, for drives that are simulated, embedded or served.
+//!
+//! ```text
+//!   at=2s for=500ms stall                          in a time
+//!   at=request:1000 for=20requests error           at a request, for as many
+//!   at=3s error rate=0.01 operation=read           until the next return
+//!   at=8s return
+//! ```
+//!
+//! A line has words in any order: a kind of trouble, its beginning `at=`, its length `for=`, and keys of the kind. Each line is
+//! read into a fault rule ([`Fault`]), the form in which a drive keeps it.
+
+use serde_json::Value as Json;
+
+use super::document::{Node, Place, Value, parse_value};
+use super::fault::{Fault, FaultAction, FaultMoment, FaultSubject};
+use super::section::Section;
+use super::value::{KeyFault, KeyType, readable, stem, unit};
+use crate::problem::Problem;
+use crate::spelling::{nearest, question};
+use crate::time::{Span, Time};
+
+/// Other names of kinds of trouble, beside those of fault rules.
+const ALIASES: [(&str, FaultAction); 2] =
+    [("lost-completion", FaultAction::DropCompletion), ("link", FaultAction::Retrain)];
+/// Other names of keys, beside those of fault rules without their units.
+const KEY_ALIASES: [(&str, &str); 3] =
+    [("rate", "probability"), ("iops", "rate_iops"), ("mib_per_s", "rate_mib_per_s")];
+/// Keys of fault rules that `at=` and `for=` stand for.
+const TIMED: [&str; 7] = ["action", "at", "from_us", "until_us", "first", "times", "for_us"];
+/// Word that ends all trouble before it that has no length.
+const RETURN: &str = "return";
+/// Units of time, with their lengths in picoseconds; those that end in another one first.
+const UNITS: [(&str, f64); 4] = [("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("s", 1e12)];
+
+/// Events of a timeline, as fault rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TroubleTimeline(pub Vec<Fault>);
+
+/// Line of a timeline.
+enum TroubleLine {
+    Event { fault: Fault, has_end: bool },
+    Return(Span),
+}
+
+/// Beginning or length of an event.
+enum TroubleMeasure {
+    Time(Span),
+    Requests(u64),
+}
+
+impl TroubleTimeline {
+    /// Reads the lines of a timeline, each with its place. Blank lines and those that begin with `#` say nothing.
+    pub(crate) fn read_lines<'a>(
+        lines: impl Iterator<Item = (Place, &'a str)>,
+    ) -> Result<TroubleTimeline, Vec<Problem>> {
+        let (mut events, mut problems) = (Vec::new(), Vec::new());
+        for (place, line) in lines {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if line.is_empty() {
+                continue;
+            }
+            match read_line(&place, line) {
+                Ok(TroubleLine::Event { fault, has_end }) => events.push((place, fault, has_end)),
+                Ok(TroubleLine::Return(at)) => end(&mut events, at),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.extend(events.iter().filter_map(|(place, fault, has_end)| endless(place, fault, *has_end)));
+        match problems.is_empty() {
+            true => Ok(TroubleTimeline(events.into_iter().map(|(_, fault, _)| fault).collect())),
+            false => Err(problems),
+        }
+    }
+
+    /// Reads a text of lines, as in a file of trouble.
+    pub(crate) fn read_text(file: &str, text: &str) -> Result<TroubleTimeline, Vec<Problem>> {
+        let place = |line: usize| Place { file: file.into(), line: Some(line) };
+        TroubleTimeline::read_lines(text.lines().enumerate().map(|(number, line)| (place(number + 1), line)))
+    }
+}
+
+/// True if a text is a line of a timeline rather than the table of a fault rule.
+pub(crate) fn is_line(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or("");
+    let is_timed = ["at=", "for="].iter().any(|start| word.starts_with(start));
+    is_timed || (!word.contains('=') && kind(word).is_some() && !text.contains(" = "))
+}
+
+/// Ends all events before a return that have no end yet.
+fn end(events: &mut [(Place, Fault, bool)], at: Span) {
+    for (_, fault, has_end) in events.iter_mut().filter(|(_, fault, has_end)| !has_end && fault.from < at) {
+        *has_end = true;
+        match fault.action {
+            FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits => fault.outage = at - fault.from,
+            _ => fault.until = at,
+        }
+    }
+}
+
+/// Problem of an event that would never end, although it must.
+fn endless(place: &Place, fault: &Fault, has_end: bool) -> Option<Problem> {
+    use FaultAction::*;
+    let must_end = matches!(fault.action, Stall | PowerCut | Reset | StarveCredits | StuckBank);
+    (must_end && !has_end).then(|| {
+        let found = format!("{} has no end", fault.action.name());
+        place.problem(found, "for=TIME, as in for=500ms, or a later line at=TIME return")
+    })
+}
+
+fn kind(word: &str) -> Option<FaultAction> {
+    let alias = ALIASES.iter().find(|(name, _)| *name == word).map(|(_, action)| *action);
+    alias.or_else(|| FaultAction::ALL.into_iter().find(|action| action.name() == word))
+}
+
+fn kinds() -> impl Iterator<Item = &'static str> {
+    let aliases = ALIASES.iter().map(|(name, _)| *name);
+    FaultAction::ALL.into_iter().map(FaultAction::name).chain(aliases).chain([RETURN])
+}
+
+/// Reads one line.
+fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
+    let wrong = |found: String, allowed: &str| place.problem(format!("`{line}`: {found}"), allowed);
+    let (pairs, names): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(|word| word.contains('='));
+    let all = || kinds().collect::<Vec<_>>().join(", ");
+    let &[name] = &names[..] else {
+        let found = if names.is_empty() { String::from("no kind of trouble") } else { names.join(" and ") };
+        return Err(wrong(found, &format!("one of {}", all())));
+    };
+    let value = |key: &str| pairs.iter().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
+    let measure = |key, form| value(key).map(|text| measure(text).ok_or_else(|| wrong(format!("{key}={text}"), form)));
+    let at = measure("at", "at=TIME or at=request:NUMBER, as in at=2s or at=request:1000").transpose()?;
+    let length = measure("for", "for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests").transpose()?;
+    if name == RETURN {
+        return match (at, length, pairs.len()) {
+            (Some(TroubleMeasure::Time(at)), None, 1) => Ok(TroubleLine::Return(at)),
+            _ => Err(wrong(String::from("a return at no time"), "at=TIME return, as in at=9s return")),
+        };
+    }
+    let Some(action) = kind(name) else {
+        let meant = question(nearest(name, kinds()));
+        return Err(wrong(format!("there is no trouble {name}{meant}"), &all()));
+    };
+    let mut fault = Fault { action, ..Fault::default() };
+    let is_at_request = matches!(at, Some(TroubleMeasure::Requests(_)));
+    begin(&mut fault, at).map_err(|allowed| wrong(format!("{name} at a request"), allowed))?;
+    for pair in &pairs {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if key != "at" && key != "for" {
+            set(place, &mut fault, key, value).map_err(|allowed| wrong(String::from(*pair), &allowed))?;
+        }
+    }
+    let has_end =
+        last(&mut fault, is_at_request, length).map_err(|allowed| wrong(format!("the length of {name}"), allowed))?;
+    Ok(TroubleLine::Event { fault, has_end })
+}
+
+/// Sets the beginning of an event.
+fn begin(fault: &mut Fault, at: Option<TroubleMeasure>) -> Result<(), &'static str> {
+    match at {
+        None => {}
+        Some(TroubleMeasure::Time(at)) => fault.from = at,
+        Some(TroubleMeasure::Requests(number)) => {
+            fault.first = number;
+            if fault.action == FaultAction::PowerCut {
+                (fault.at, fault.times) = (FaultMoment::Request, 1);
+            }
+            if !matches!(fault.subject(), FaultSubject::Request | FaultSubject::Interrupt | FaultSubject::Packet) {
+                return Err("at=TIME, as in at=2s");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets the length of an event; true if it has an end.
+fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) -> Result<bool, &'static str> {
+    use FaultAction::*;
+    let is_instant = matches!(fault.action, PowerCut | Reset | StarveCredits);
+    match length {
+        // What begins at a request is over with it.
+        None if is_at_request && !matches!(fault.action, Stall | SlowDown | Throttle | PowerCut) => fault.times = 1,
+        None => return Ok(fault.action == Remove),
+        Some(TroubleMeasure::Time(span)) if span.is_zero() => return Err("for=TIME above 0"),
+        Some(TroubleMeasure::Time(span)) if is_instant => fault.outage = span,
+        Some(TroubleMeasure::Time(_)) if fault.action == Remove => {
+            return Err("no for=: a removed device never returns");
+        }
+        Some(TroubleMeasure::Time(span)) if is_at_request => fault.lasts = span,
+        Some(TroubleMeasure::Time(span)) => fault.until = fault.from + span,
+        Some(TroubleMeasure::Requests(_)) if is_instant || matches!(fault.action, Stall | Retrain | Remove) => {
+            return Err("for=TIME, as in for=500ms");
+        }
+        Some(TroubleMeasure::Requests(count)) => fault.times = count,
+    }
+    Ok(true)
+}
+
+/// Sets a key of an event; an error says what is allowed.
+fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), String> {
+    let name = KEY_ALIASES.iter().find(|(alias, _)| *alias == given).map_or(given, |(_, key)| key);
+    let keys: Vec<_> = fault.keys().into_iter().filter(|key| !TIMED.contains(&key.name)).collect();
+    let names = || {
+        let taken = keys.iter().filter(|key| fault.takes(key.name)).map(|key| word(key.name));
+        format!("at, for, {}", taken.collect::<Vec<_>>().join(", "))
+    };
+    let Some(key) = keys.iter().find(|key| key.name == name || stem(key.name) == name) else { return Err(names()) };
+    if !fault.takes(key.name) {
+        return Err(names());
+    }
+    let (key, allowed) = (key.name, key.allowed.clone());
+    let node = match unit(key) {
+        "us" => match measure(text) {
+            Some(TroubleMeasure::Time(span)) => number_node(place, &span.write(key)),
+            _ => return Err(String::from("a time with its unit, as in 500ms, 20us or 2s")),
+        },
+        _ => parse_value(place, text).or_else(|_| parse_value(place, &format!("\"{text}\""))).ok(),
+    };
+    let result = node.map_or(Err(KeyFault::NotAllowed), |node| fault.set(key, &node));
+    result.map_err(|_| allowed)
+}
+
+fn number_node(place: &Place, number: &Json) -> Option<Node> {
+    let value = number.as_u64().map(|whole| Value::Integer(whole.into())).or(number.as_f64().map(Value::Float))?;
+    Some(Node { place: place.clone(), value, quote: number.to_string() })
+}
+
+/// Word of a line that stands for a key of fault rules.
+fn word(key: &'static str) -> &'static str {
+    let alias = KEY_ALIASES.iter().find(|(_, name)| *name == key).map(|(alias, _)| *alias);
+    alias.unwrap_or_else(|| stem(key))
+}
+
+/// Reads `500ms`, `request:1000` or `20requests`.
+fn measure(text: &str) -> Option<TroubleMeasure> {
+    let requests = text.strip_prefix("request:");
+    let requests = requests.or_else(|| text.strip_suffix("requests")).or_else(|| text.strip_suffix("request"));
+    if let Some(number) = requests {
+        return number.parse().ok().filter(|number| *number > 0).map(TroubleMeasure::Requests);
+    }
+    let (number, ps) = UNITS.iter().find_map(|(unit, ps)| Some((text.strip_suffix(unit)?, ps)))?;
+    let number: f64 = number.parse().ok().filter(|number: &f64| *number >= 0.0)?;
+    let span = Span::from_ns_f64(number * ps / 1e3);
+    (Time::ZERO + span < Time::NEVER && number * ps <= 1e14).then_some(TroubleMeasure::Time(span))
+}
+
+impl Fault {
+    /// Returns this rule as a line of a timeline.
+    pub fn line(&self) -> String {
+        let time = |span: Span| {
+            let (ps, (name, unit)) = (span.as_ps() as f64, ("ns", 1e3));
+            let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
+            let order = [UNITS[3], UNITS[0], UNITS[1]];
+            let (name, unit) = order.iter().find(fits).copied().unwrap_or((name, unit));
+            format!("{}{name}", ps / unit)
+        };
+        let mut words = Vec::new();
+        match self.first {
+            1 if self.from.is_zero() => {}
+            1 => words.push(format!("at={}", time(self.from))),
+            first => words.push(format!("at=request:{first}")),
+        }
+        let length = if self.until.is_zero() { self.lasts } else { self.until - self.from };
+        match self.action {
+            FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits => {
+                words.push(format!("for={}", time(self.outage)));
+            }
+            _ if !length.is_zero() => words.push(format!("for={}", time(length))),
+            _ if self.times > 0 => words.push(format!("for={}requests", self.times)),
+            _ => {}
+        }
+        words.push(String::from(self.action.name()));
+        for (key, value) in self.said().into_iter().filter(|(key, _)| !TIMED.contains(key) && *key != "outage_us") {
+            let shown = match &value {
+                Json::String(text) => text.clone(),
+                value => readable(value),
+            };
+            words.push(format!("{}={shown}{}", word(key), if unit(key) == "us" { "us" } else { "" }));
+        }
+        words.join(" ")
+    }
+}
+
+/// A timeline stands in a drive file as a list of lines.
+impl KeyType for TroubleTimeline {
+    fn kind() -> String {
+        String::from("list of lines of trouble, as in [\"at=2s for=500ms stall\"]")
+    }
+    fn schema() -> Json {
+        serde_json::json!({ "type": "array", "items": { "type": "string" } })
+    }
+    fn read(_: &str, node: &Node) -> Result<TroubleTimeline, KeyFault> {
+        let Value::Array(items) = &node.value else { return Err(KeyFault::NotAllowed) };
+        let line = |item: &Node| match &item.value {
+            Value::String(line) => Ok((item.place.clone(), line.clone())),
+            _ => Err(item.place.problem(format!("trouble holds {}", item.quote), "lines in quotes")),
+        };
+        let lines: Result<Vec<_>, Problem> = items.iter().map(line).collect();
+        let lines = lines.map_err(|problem| KeyFault::Inside(vec![problem]))?;
+        let lines = lines.iter().map(|(place, line)| (place.clone(), line.as_str()));
+        TroubleTimeline::read_lines(lines).map_err(KeyFault::Inside)
+    }
+    fn write(&self, _: &str) -> Json {
+        self.0.iter().map(|fault| Json::from(fault.line())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
