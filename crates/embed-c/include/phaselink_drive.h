@@ -22,6 +22,7 @@ const char *phaselink_drive_version(void);
 
 typedef struct phaselink_drive phaselink_drive;
 typedef struct phaselink_snapshot phaselink_snapshot;
+typedef struct phaselink_images phaselink_images;
 
 /* Errors. */
 enum {
@@ -42,6 +43,7 @@ enum {
     PHASELINK_EFAULT = -15,       /* the rule of a fault cannot be applied */
     PHASELINK_ESNAPSHOT = -16,    /* the snapshot is one of a drive that was opened in another way */
     PHASELINK_EDRIVE = -17,       /* no such drive of the machine */
+    PHASELINK_EIMAGENAME = -18,   /* the drive has no image of this name */
     PHASELINK_EDESCRIPTION = -100,/* the description of the drive is wrong */
     PHASELINK_EARGUMENT = -101    /* a pointer is null, a text is no UTF-8, or a number is none of the listed ones */
 };
@@ -147,6 +149,18 @@ int phaselink_drive_inject_fault(phaselink_drive *drive, const char *rule);
 /* What a power cut leaves: everything that was submitted; only what had to survive; or a legal state drawn from `seed`. */
 enum { PHASELINK_EVERYTHING = 0, PHASELINK_DURABLE_ONLY = 1, PHASELINK_DRAWN = 2 };
 int phaselink_drive_cut_power(phaselink_drive *drive, uint64_t now_ps, uint32_t survival, uint64_t seed);
+
+/* Up to `wanted` of the states that a power cut may leave now: all, if there are no more, otherwise states drawn from `seed`. Each has
+ * a name, and an explanation with a line for each write that is missing or torn and one that says how to replay it; both live as long
+ * as the list, and are null for a place that it does not have. */
+int phaselink_drive_images(const phaselink_drive *drive, size_t wanted, uint64_t seed, phaselink_images **images);
+size_t phaselink_images_count(const phaselink_images *images);
+const char *phaselink_images_name(const phaselink_images *images, size_t place);
+const char *phaselink_images_explanation(const phaselink_images *images, size_t place);
+int phaselink_images_read(const phaselink_images *images, size_t place, uint64_t offset, void *into, size_t bytes);
+/* Cuts the power, and leaves the drive in one of these states. */
+int phaselink_drive_cut_power_to(phaselink_drive *drive, uint64_t now_ps, const phaselink_images *images, size_t place);
+void phaselink_images_free(phaselink_images *images);
 
 /* State of a drive, with its bytes and operations in flight, to which drives of the same description, seed and flags can
  * return; others refuse it. */

@@ -10,8 +10,8 @@ use std::ptr;
 use std::slice;
 
 use phaselink_embed::{
-    Completion, Description, Drive, Misuse, Operation, OperationKind, Problems, Snapshot, Status, Survival, Ticket,
-    Time,
+    Completion, Description, Drive, LegalImage, Misuse, Operation, OperationKind, Problems, Snapshot, Status, Survival,
+    Ticket, Time,
 };
 
 /// Error of a wrong description.
@@ -524,5 +524,125 @@ pub unsafe extern "C" fn phaselink_snapshot_free(snapshot: *mut Snapshot) {
     if !snapshot.is_null() {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(snapshot) });
+    }
+}
+
+/// Images with their names and explanations as C reads them.
+#[derive(Debug)]
+pub struct ImageList {
+    images: Vec<(LegalImage, CString, CString)>,
+}
+
+/// Returns images of a drive's instant; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_drive_images(
+    drive: *const OpenDrive,
+    wanted: usize,
+    seed: u64,
+    images: *mut *mut ImageList,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
+    let found = match open.drive.images(wanted, seed) {
+        Err(error) => return misuse(&error),
+        Ok(found) => found,
+    };
+    let named = found.into_iter().map(|image| {
+        let name = CString::new(image.name()).unwrap_or_default();
+        let explanation = CString::new(image.explanation().join("\n")).unwrap_or_default();
+        (image, name, explanation)
+    });
+    *into = Box::into_raw(Box::new(ImageList { images: named.collect() }));
+    0
+}
+
+/// Returns the number of images; see the header.
+///
+/// # Safety
+/// `images` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_images_count(images: *const ImageList) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { images.as_ref() }.map_or(0, |list| list.images.len())
+}
+
+/// Returns the name of an image; see the header.
+///
+/// # Safety
+/// `images` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_images_name(images: *const ImageList, place: usize) -> *const c_char {
+    // SAFETY: the caller's promise.
+    let list = unsafe { images.as_ref() };
+    list.and_then(|list| list.images.get(place)).map_or(ptr::null(), |(_, name, _)| name.as_ptr())
+}
+
+/// Returns the explanation of an image; see the header.
+///
+/// # Safety
+/// `images` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_images_explanation(images: *const ImageList, place: usize) -> *const c_char {
+    // SAFETY: the caller's promise.
+    let list = unsafe { images.as_ref() };
+    list.and_then(|list| list.images.get(place)).map_or(ptr::null(), |(_, _, text)| text.as_ptr())
+}
+
+/// Reads bytes of an image; see the header.
+///
+/// # Safety
+/// `images` is null or valid, and `into` is null or has room for so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_images_read(
+    images: *const ImageList,
+    place: usize,
+    offset: u64,
+    into: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(list) = (unsafe { images.as_ref() }) else { return null() };
+    if into.is_null() {
+        return null();
+    }
+    let Some((image, ..)) = list.images.get(place) else { return no_image() };
+    // SAFETY: the caller's promise.
+    let into = unsafe { slice::from_raw_parts_mut(into.cast(), bytes) };
+    result(image.read(offset, into))
+}
+
+fn no_image() -> c_int {
+    fail(ARGUMENT, "there is no such place in the list of images")
+}
+
+/// Cuts the power and leaves an image; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_drive_cut_power_to(
+    drive: *mut OpenDrive,
+    now_ps: u64,
+    images: *const ImageList,
+    place: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((open, list)) = (unsafe { drive.as_mut().zip(images.as_ref()) }) else { return null() };
+    let Some((image, ..)) = list.images.get(place) else { return no_image() };
+    result(open.drive.cut_power(Time::from_ps(now_ps), Survival::Image(image)))
+}
+
+/// Frees images; see the header.
+///
+/// # Safety
+/// `images` is null, or a list that [`phaselink_drive_images`] made and that was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_images_free(images: *mut ImageList) {
+    if !images.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(images) });
     }
 }

@@ -139,6 +139,42 @@ static void misuse(void) {
     phaselink_drive_close(drive);
 }
 
+static void images(void) {
+    phaselink_drive *drive;
+    phaselink_images *images;
+    phaselink_completion done;
+    uint64_t ticket;
+    unsigned char byte;
+    const phaselink_operation write = {PHASELINK_WRITE, 0, 0, sizeof page, page};
+    page[0] = 9;
+    if (phaselink_drive_open("tlc-gen4", NULL, 5, PHASELINK_POWER_CUTS, &drive) != 0)
+        fail(phaselink_drive_error());
+    expect(phaselink_drive_submit(drive, 0, 0, &write, &ticket), 0, "write");
+    expect(phaselink_drive_wait(drive, ticket, &done), 0, "wait");
+    expect(phaselink_drive_images(drive, 1000, 1, &images), 0, "images");
+    size_t whole = 0, place = phaselink_images_count(images);
+    while (place-- > 0) {
+        expect(phaselink_images_read(images, place, 0, &byte, 1), 0, "read of an image");
+        whole += phaselink_images_explanation(images, place)[0] == 0 && byte == 9;
+    }
+    expect((int)whole, 1, "images with everything");
+    place = 0;
+    while (strstr(phaselink_images_explanation(images, place), "is missing") == NULL)
+        place++;
+    if (strstr(phaselink_images_explanation(images, place), "Flush command") == NULL ||
+        strstr(phaselink_images_explanation(images, place), "seed 5") == NULL ||
+        strstr(phaselink_images_explanation(images, place), phaselink_images_name(images, place)) == NULL)
+        fail(phaselink_images_explanation(images, place));
+    expect(phaselink_images_read(images, place, UINT64_MAX, &byte, 1), PHASELINK_ERANGE, "beyond the drive");
+    expect(phaselink_images_read(images, 1 << 20, 0, &byte, 1), PHASELINK_EARGUMENT, "no such place");
+    expect(phaselink_drive_cut_power_to(drive, phaselink_drive_now(drive), images, place), 0, "cut");
+    expect(phaselink_drive_peek(drive, 0, &byte, 1), 0, "peek");
+    expect(byte, 0, "byte of the missing write");
+    expect(phaselink_drive_cut_power_to(drive, phaselink_drive_now(drive), images, place), PHASELINK_EIMAGE, "again");
+    phaselink_images_free(images);
+    phaselink_drive_close(drive);
+}
+
 int main(int count, char **words) {
     int total = read_rows(count > 1 ? words[1] : "arrivals.csv"), first = 0;
     for (int place = 1; place <= total; place++) {
@@ -148,6 +184,7 @@ int main(int count, char **words) {
         }
     }
     misuse();
+    images();
     printf("%d rows, version %s\n", total, phaselink_drive_version());
     return 0;
 }

@@ -13,7 +13,7 @@ use phaselink_core::workload::Limits;
 use crate::misuse::Misuse;
 use crate::operation::{Completion, Operation, OperationKind, Status, Ticket};
 use crate::overlap::ChangesInFlight;
-use crate::power::{LegalImage, Survival};
+use crate::power::{CutState, ImageOrigin, LegalImage, Survival};
 use crate::slots::{Progress, Slots};
 use crate::store::Store;
 use crate::summary::{self, OperationSummary};
@@ -303,8 +303,20 @@ impl Drive {
     /// # Errors
     /// If the drive does not follow power cuts.
     pub fn images(&self, wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Misuse> {
+        Ok(self.cut_state()?.images(wanted, seed))
+    }
+
+    /// Returns the state with this [name](LegalImage::name), if a power cut at the drive's instant may leave it.
+    ///
+    /// # Errors
+    /// If the drive does not follow power cuts, or may not be left in such a state now.
+    pub fn image(&self, name: &str) -> Result<LegalImage, Misuse> {
+        self.cut_state()?.image(name)
+    }
+
+    fn cut_state(&self) -> Result<CutState, Misuse> {
         let tracker = self.state.tracker.as_ref().ok_or(Misuse::PowerNotFollowed)?;
-        Ok(tracker.state().images(wanted, seed))
+        Ok(tracker.state(ImageOrigin::Drive { seed: self.state.options.seed, now: self.state.now }))
     }
 
     /// Reads bytes of a drive of the machine as they are now, without an operation and without time.
@@ -361,7 +373,7 @@ impl State {
     fn is_opened_like(&self, other: &State) -> bool {
         let is_same = Arc::ptr_eq(&self.drive, &other.drive);
         // Drives of the same description are the same once one has been restored to a state of the other.
-        self.options == other.options && (is_same || format!("{:?}", self.drive) == format!("{:?}", other.drive))
+        self.options == other.options && (is_same || self.drive == other.drive)
     }
 
     fn check_instant(&self, at: Time) -> Result<(), Misuse> {

@@ -38,6 +38,7 @@ mod misuse;
 mod operation;
 mod overlap;
 mod power;
+mod rules;
 mod slots;
 mod store;
 mod summary;

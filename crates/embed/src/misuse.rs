@@ -82,6 +82,8 @@ pub enum Misuse {
     PowerNotFollowed,
     /// The image belongs to another state of the drive.
     ForeignImage,
+    /// The drive has no image of this name at its instant; the text says why.
+    NoSuchImage(String),
     /// The snapshot is one of a drive that was opened in another way.
     ForeignSnapshot {
         /// Name of the drive of the snapshot.
@@ -116,6 +118,7 @@ impl Misuse {
             Misuse::Fault(_) => 15,
             Misuse::ForeignSnapshot { .. } => 16,
             Misuse::NoSuchDrive { .. } => 17,
+            Misuse::NoSuchImage(_) => 18,
         }
     }
 }
@@ -175,7 +178,7 @@ impl Misuse {
     /// Returns the reason of a misuse whose sentence has no numbers.
     fn reason(&self) -> &str {
         match self {
-            Misuse::Unsupported { reason, .. } | Misuse::Fault(reason) => reason,
+            Misuse::Unsupported { reason, .. } | Misuse::Fault(reason) | Misuse::NoSuchImage(reason) => reason,
             Misuse::NoData => {
                 "a drive that keeps data needs the data of a write; open it without data to ask for times alone"
             }

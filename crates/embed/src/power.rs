@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phaselink_core::crash::recording::{Durability, RecordedCommand, RecordedOp, Recording};
-use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
+use phaselink_core::crash::recording::{RecordedCommand, RecordedOp, Recording};
+use phaselink_core::crash::{CutTimeline, Image, Loss, format, sample};
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
+use crate::rules::RuleWords;
 use crate::store::Store;
 use crate::tracker::lay_all;
 
@@ -45,6 +48,33 @@ pub(crate) struct CutState {
     pub(crate) timeline: CutTimeline,
     /// Places of the requests that failed.
     pub(crate) failed: BTreeSet<usize>,
+    pub(crate) rules: RuleWords,
+    pub(crate) origin: ImageOrigin,
+}
+
+/// Place that images come from.
+#[derive(Clone, Debug)]
+pub(crate) enum ImageOrigin {
+    /// An open drive of this seed at this instant.
+    Drive { seed: u64, now: Time },
+    /// A recording in a file.
+    Recording { file: String },
+}
+
+impl ImageOrigin {
+    /// Returns a sentence that says how to get an image again.
+    fn replay(&self, image: &str) -> String {
+        match self {
+            ImageOrigin::Drive { seed, now } => format!(
+                "To replay it, open the drive with seed {seed}, submit the same operations until {} ps, and ask for the image \
+                 {image}.",
+                now.as_ps()
+            ),
+            ImageOrigin::Recording { file } => {
+                format!("To replay it, run: phaselink crash --replay {file} --image {image}")
+            }
+        }
+    }
 }
 
 impl CutState {
@@ -53,6 +83,22 @@ impl CutState {
         let state = Arc::new(self);
         let images = sample::images_of_last_cut(&state.recording, &state.timeline, wanted, seed);
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
+    }
+
+    /// Returns the image of a name.
+    ///
+    /// # Errors
+    /// If this state has no such image.
+    pub(crate) fn image(self, name: &str) -> Result<LegalImage, Misuse> {
+        let image = Image::parse(name, &self.recording, &self.timeline);
+        let image = image.map_err(|problem| Misuse::NoSuchImage(problem.found))?;
+        let is_now = image.cut == self.recording.events.len();
+        let state = Arc::new(self);
+        is_now.then_some(LegalImage { image, state }).ok_or_else(|| {
+            Misuse::NoSuchImage(format!(
+                "{name} is an image of another instant; take the operations to the instant of its explanation"
+            ))
+        })
     }
 }
 
@@ -70,10 +116,16 @@ impl LegalImage {
         Ok(())
     }
 
+    /// Returns the name of the state, as in `cut=12,missing=3,torn=4:0-1`, with numbers of the drive's record; `cut` is the number of
+    /// events that had happened. [`Drive::image`](crate::Drive::image) finds the state again by its name.
+    pub fn name(&self) -> String {
+        self.image.name(&self.state.recording, &self.state.timeline)
+    }
+
     /// Returns a sentence for each write that is missing or torn in this state: which, and the rule by which the drive was
-    /// allowed to lose it.
+    /// allowed to lose it. The last sentence says how to replay the state.
     pub fn explanation(&self) -> Vec<String> {
-        let CutState { recording, timeline, .. } = &*self.state;
+        let CutState { recording, timeline, rules, failed, .. } = &*self.state;
         let cut = self.image.cut;
         let explain = |(&place, loss): (&usize, &Loss)| {
             let RecordedCommand { kind, offset, bytes, .. } = &recording.requests[place];
@@ -90,32 +142,44 @@ impl LegalImage {
                     format!("is torn: {blocks} of its {} blocks are there", recording.pieces(place))
                 }
             };
-            format!(
-                "The {name} of {bytes} bytes at {offset} {lost}. {}",
-                rule(recording, self.state.failed.contains(&place), timeline.is_answered(place, cut), loss)
-            )
+            let rule = match (failed.contains(&place), timeline.is_answered(place, cut)) {
+                (true, _) => rules.of_failed(),
+                (false, false) => rules.of_flying(),
+                (false, true) => rules.of_completed(),
+            };
+            let torn = match loss {
+                Loss::All => String::new(),
+                Loss::AllBut(_) => rules.of_torn(recording.rules.atomic_bytes),
+            };
+            format!("The {name} of {bytes} bytes at {offset} {lost}. {rule}{torn}")
         };
-        self.image.lost.iter().map(explain).collect()
-    }
-}
-
-/// Returns the rule by which a drive may lose a request.
-fn rule(recording: &Recording, has_failed: bool, is_completed: bool, loss: &Loss) -> String {
-    let flush = "NVM Express Base Specification 2.0, Flush command: only what was completed before a flush was submitted is durable \
-                 when that completes";
-    let lost = match (is_completed, recording.rules.durability) {
-        _ if has_failed => String::from("It had failed, and a drive may have the old or the new data then."),
-        (false, _) => String::from("It was in flight, and nothing is promised of a command without a completion."),
-        (true, Durability::OnFlush) => {
-            format!("It had completed into a volatile buffer, and no later flush had completed ({flush}).")
+        let mut lines: Vec<String> = self.image.lost.iter().map(explain).collect();
+        if !lines.is_empty() {
+            lines.push(self.state.origin.replay(&self.name()));
         }
-        (true, Durability::OnAcknowledgement) => String::from("It had completed."),
-    };
-    match loss {
-        Loss::All => lost,
-        Loss::AllBut(_) => format!(
-            "{lost} A write of more than {} bytes may be torn (NVM Command Set Specification 1.0, section 2.1.4: AWUPF).",
-            recording.rules.atomic_bytes
-        ),
+        lines
+    }
+
+    /// Returns up to `wanted` states that a power cut may leave at any event of a recording, which `phaselink crash --record` made:
+    /// all, if there are no more. Otherwise states of every kind are drawn in turn, from `seed`. `file` is the name of the
+    /// recording in messages. No drive is opened; a name of such a state is one for `phaselink crash --image`, too.
+    ///
+    /// # Errors
+    /// If the bytes are no recording.
+    pub fn of_recording(file: &str, bytes: &[u8], wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Problems> {
+        let recording = format::decode(bytes)
+            .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
+        let timeline = CutTimeline::new(&recording);
+        let state = Arc::new(CutState {
+            instant: 0,
+            base: Store::default(),
+            rules: RuleWords::of_recording(&recording),
+            origin: ImageOrigin::Recording { file: file.into() },
+            recording,
+            timeline,
+            failed: BTreeSet::new(),
+        });
+        let images = sample::images(&state.recording, &state.timeline, wanted, seed);
+        Ok(images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect())
     }
 }

@@ -15,7 +15,8 @@ use phaselink_core::crash::{CutTimeline, Image, Loss, sample};
 use phaselink_core::drive::Drive;
 
 use crate::operation::{Operation, OperationKind};
-use crate::power::{CutState, Survival};
+use crate::power::{CutState, ImageOrigin, Survival};
+use crate::rules::RuleWords;
 use crate::store::Store;
 
 /// Number of events after which changes that are durable for good are taken out of the record.
@@ -39,6 +40,7 @@ pub(crate) struct Tracker {
     shorten_at: usize,
     /// Number of events and power cuts so far, by which states are told apart.
     instant: u64,
+    rules: RuleWords,
 }
 
 impl Tracker {
@@ -63,6 +65,7 @@ impl Tracker {
             failed: Vec::new(),
             shorten_at: EVENTS_KEPT,
             instant: 0,
+            rules: RuleWords::of(drive),
         }
     }
 
@@ -207,11 +210,12 @@ impl Tracker {
         }));
     }
 
-    /// Returns everything that is known of the drive now.
-    pub(crate) fn state(&self) -> CutState {
+    /// Returns everything that is known of the drive now; images of it come from `origin`.
+    pub(crate) fn state(&self, origin: ImageOrigin) -> CutState {
         let timeline = CutTimeline::new(&self.recording);
         let failed = self.failed.iter().filter_map(|(number, _)| self.place(*number)).collect();
-        CutState { instant: self.instant, base: self.base.clone(), recording: self.recording.clone(), timeline, failed }
+        let (base, recording, rules) = (self.base.clone(), self.recording.clone(), self.rules.clone());
+        CutState { instant: self.instant, base, recording, timeline, failed, rules, origin }
     }
 
     /// True if a state was taken from this record at this instant.
@@ -258,7 +262,9 @@ fn overlaps(request: &RecordedCommand, other: &RecordedCommand) -> bool {
 
 /// Applies all requests of a record, as far as they are in the image, in the order of their arrival.
 pub(crate) fn lay_all(recording: &Recording, image: &Image, bytes: &mut Store) {
-    for (place, request) in recording.requests.iter().enumerate() {
+    let events = &recording.events[..image.cut];
+    let arrived = events.iter().filter(|event| matches!(event, RecordedEvent::Arrived(_))).count();
+    for (place, request) in recording.requests[..arrived].iter().enumerate() {
         lay(request, &recording.rules, image.lost.get(&place), bytes);
     }
 }
@@ -287,6 +293,8 @@ fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, 
 
 #[cfg(test)]
 mod tests {
+    use phaselink_core::time::Time;
+
     use super::*;
 
     /// First bytes of the drive in all states that a power cut may leave, in ascending order.
@@ -296,7 +304,12 @@ mod tests {
             image.read(0, &mut found).unwrap();
             found[0]
         };
-        let mut found: Vec<u8> = tracker.state().images(100, 1).into_iter().map(byte).collect();
+        let mut found: Vec<u8> = tracker
+            .state(ImageOrigin::Drive { seed: 1, now: Time::ZERO })
+            .images(100, 1)
+            .into_iter()
+            .map(byte)
+            .collect();
         found.sort_unstable();
         found.dedup();
         found

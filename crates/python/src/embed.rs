@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use phaselink_embed::{
-    Completion, Description, Drive, Misuse, Operation, Problems, Snapshot, Status, Survival, Ticket, Time,
+    Completion, Description, Drive, LegalImage, Misuse, Operation, Problems, Snapshot, Status, Survival, Ticket, Time,
 };
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -29,6 +29,39 @@ pub struct EmbeddedDrive(Mutex<Drive>);
 #[pyclass(frozen, module = "phaselink._native")]
 #[derive(Debug)]
 pub(crate) struct DriveSnapshot(Snapshot);
+
+/// State that a power cut may leave an embedded drive in.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub(crate) struct DriveImage(LegalImage);
+
+#[pymethods]
+impl DriveImage {
+    #[getter]
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    #[getter]
+    fn explanation(&self) -> Vec<String> {
+        self.0.explanation()
+    }
+
+    fn read(&self, py: Python<'_>, offset: u64, bytes: usize) -> PyResult<Py<PyBytes>> {
+        let mut found = room(bytes)?;
+        self.0.read(offset, &mut found).map_err(|error| misuse(py, &error))?;
+        Ok(PyBytes::new(py, &found).unbind())
+    }
+}
+
+/// Returns so many zeros, for bytes that are read.
+fn room(bytes: usize) -> PyResult<Vec<u8>> {
+    let mut found = Vec::new();
+    let beyond = |_| pyo3::exceptions::PyMemoryError::new_err("there is no memory for so many bytes");
+    found.try_reserve_exact(bytes).map_err(beyond)?;
+    found.resize(bytes, 0);
+    Ok(found)
+}
 
 /// Completion as Python reads it: ticket, instants of submission and completion in picoseconds, status, data, stages.
 type CompletionTuple = (u64, u64, u64, String, Py<PyBytes>, Vec<(String, u64)>);
@@ -246,10 +279,7 @@ impl EmbeddedDrive {
     }
 
     fn peek(&self, py: Python<'_>, offset: u64, bytes: usize) -> PyResult<Py<PyBytes>> {
-        let mut found = Vec::new();
-        let beyond = |_| pyo3::exceptions::PyMemoryError::new_err("peek: no memory for so many bytes");
-        found.try_reserve_exact(bytes).map_err(beyond)?;
-        found.resize(bytes, 0);
+        let mut found = room(bytes)?;
         self.try_with(py, |drive| drive.peek(0, offset, &mut found))?;
         Ok(PyBytes::new(py, &found).unbind())
     }
@@ -269,6 +299,18 @@ impl EmbeddedDrive {
             }
         };
         self.try_with(py, |drive| drive.cut_power(Time::from_ps(now_ps), survival))
+    }
+
+    fn cut_power_to(&self, py: Python<'_>, now_ps: u64, image: &DriveImage) -> PyResult<()> {
+        self.try_with(py, |drive| drive.cut_power(Time::from_ps(now_ps), Survival::Image(&image.0)))
+    }
+
+    fn images(&self, py: Python<'_>, wanted: usize, seed: u64) -> PyResult<Vec<DriveImage>> {
+        Ok(self.try_with(py, |drive| drive.images(wanted, seed))?.into_iter().map(DriveImage).collect())
+    }
+
+    fn image(&self, py: Python<'_>, name: &str) -> PyResult<DriveImage> {
+        self.try_with(py, |drive| drive.image(name)).map(DriveImage)
     }
 
     fn snapshot(&self) -> PyResult<DriveSnapshot> {

@@ -138,6 +138,21 @@ def test_power_cut_keeps_what_was_flushed():
     assert found == {b"b", b"\0"}
 
 
+def test_images_explain_themselves_and_become_the_drive():
+    drive = phaselink.embed("tlc-gen4", power_cuts=True, seed=3)
+    drive.wait(drive.submit(0, "write", 0, data=b"a" * 4096))
+    images = drive.images(1000)
+    assert {image.read(0, 1) for image in images} == {b"a", b"\0"}
+    lost = next(image for image in images if any("is missing" in line for line in image.explanation))
+    assert "Flush command" in lost.explanation[0] and "seed 3" in lost.explanation[-1] and lost.name in lost.explanation[-1]
+    with pytest.raises(phaselink.MisuseError, match="end beyond the drive"):
+        lost.read(2**64 - 1, 1)
+    drive.cut_power(survives=drive.image(lost.name))
+    assert drive.peek(0, 1) == b"\0"
+    with pytest.raises(phaselink.MisuseError, match="another state"):
+        drive.cut_power(survives=lost)
+
+
 def test_restored_drive_does_the_same_again():
     drive = phaselink.embed("tlc-gen4")
     ticket = drive.submit(0, "write", 0, data=bytes(4096))

@@ -229,3 +229,26 @@ fn machine_with_several_drives_holds_the_bytes_of_each() {
     drive.peek(1, 0, &mut found[1]).unwrap();
     assert_eq!((found[0][0], found[1][0]), (0, 3));
 }
+
+#[test]
+fn same_seed_gives_the_same_instants_and_another_seed_others() {
+    let ends = |seed: u64| {
+        let mut drive = Description::shipped("tlc-gen4").unwrap().seed(seed).open().unwrap();
+        let mut ends = Vec::new();
+        for block in 0..200 {
+            let kind = if block % 3 == 0 {
+                Operation::write(block * 4096, &[1; 4096])
+            } else {
+                Operation::read(block * 8192, 4096)
+            };
+            drive.submit(drive.now(), (block % 2) as u16, kind).unwrap();
+        }
+        while drive.advance_to_completion(Time::NEVER).unwrap() {}
+        while let Some(done) = drive.next_completion() {
+            ends.push((done.ticket(), done.at()));
+        }
+        ends
+    };
+    assert_eq!(ends(1), ends(1));
+    assert_ne!(ends(1), ends(2));
+}

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use phaselink_embed::{Description, Drive, Misuse, Operation, Status, Survival, Time};
+use phaselink_core::crash::format::encode;
+use phaselink_core::crash::recording::{
+    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+};
+use phaselink_embed::{Description, Drive, LegalImage, Misuse, Operation, Status, Survival, Time};
 
 const BLOCK: u64 = 4096;
 
@@ -282,4 +286,107 @@ fn image_beyond_the_drive_is_no_image_and_a_refused_cut_leaves_the_instant() {
     assert_eq!(drive.cut_power(later, Survival::Image(&images[0])).unwrap_err(), Misuse::ForeignImage);
     assert_eq!((drive.now(), drive.in_flight()), (now, 1));
     assert!(drive.wait(ticket).unwrap().status().is_success());
+}
+
+#[test]
+fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
+    let volatile = |name: &str| {
+        let description = Description::shipped(name).unwrap();
+        let description = description.with("media.acknowledge=\"early\"").unwrap();
+        description.with("buffer.power_loss_protection=false").unwrap().with_power_cuts().seed(7).open().unwrap()
+    };
+    let keys = "media.acknowledge = \"early\" and buffer.power_loss_protection = false";
+    for (name, clause) in [
+        ("nvme", "NVM Express Base Specification 2.0, Flush command"),
+        ("dc-express", "dc-express has no command that flushes"),
+        ("capi", "capi"),
+        ("cxl", "cxl"),
+    ] {
+        let mut drive = volatile(name);
+        write(&mut drive, 0, 1);
+        let images = drive.images(100, 1).unwrap();
+        let lost = images.iter().max_by_key(|image| image.explanation().len()).unwrap();
+        let lines = lost.explanation();
+        assert!(lines[0].contains(clause) && lines[0].contains(keys), "{name}: {lines:?}");
+        assert_eq!(lines[0].contains("NVM Express"), name == "nvme", "{name}: {lines:?}");
+        let replay = format!("seed 7, submit the same operations until {} ps", drive.now().as_ps());
+        let last = lines.last().unwrap();
+        assert!(last.contains(&replay) && last.contains(&lost.name()), "{name}: {last}");
+        // The name finds the image again, also in a drive that has done the same.
+        let mut again = volatile(name);
+        write(&mut again, 0, 1);
+        let found = again.image(&lost.name()).unwrap();
+        assert_eq!((found.name(), found.explanation()), (lost.name(), lines));
+        again.cut_power(again.now(), Survival::Image(&found)).unwrap();
+        assert_eq!(blocks::<1>(&again), [0], "{name}");
+        let misuse = again.image(&lost.name()).unwrap_err();
+        assert_eq!(misuse.code(), 18, "{misuse}");
+    }
+}
+
+#[test]
+fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
+    let mut drive = open("tlc-gen4");
+    for block in 0..6 {
+        write(&mut drive, block, 1);
+    }
+    flush(&mut drive);
+    let bytes = BLOCK as u32;
+    for operation in [
+        Operation::discard(0, bytes).durable(),
+        Operation::write_zeroes(BLOCK, bytes).durable(),
+        Operation::write(2 * BLOCK, &[2; BLOCK as usize]).durable(),
+        Operation::discard(3 * BLOCK, bytes),
+        Operation::write_zeroes(4 * BLOCK, bytes),
+    ] {
+        assert!(result(&mut drive, 0, operation).is_success());
+    }
+    let snapshot = drive.snapshot();
+    let cut = |survival: Survival| {
+        drive.restore(&snapshot).unwrap();
+        drive.cut_power(drive.now(), survival).unwrap();
+        blocks::<6>(&drive)
+    };
+    let mut cut = cut;
+    assert_eq!(cut(Survival::Everything), [0, 0, 2, 0, 0, 1]);
+    assert_eq!(cut(Survival::DurableOnly), [0, 0, 2, 1, 1, 1]);
+    let found: BTreeSet<_> = (0..100).map(|seed| cut(Survival::Drawn { seed })).collect();
+    assert!(found.iter().all(|found| found[..3] == [0, 0, 2] && found[5] == 1), "{found:?}");
+    assert_eq!(found.iter().map(|found| (found[3], found[4])).collect::<BTreeSet<_>>().len(), 4);
+}
+
+#[test]
+fn images_of_a_recording_are_listed_and_name_the_file() {
+    let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
+    let request = |kind, bytes| RecordedCommand { kind, offset: 0, bytes, durable: false };
+    let requests = vec![
+        request(RecordedOp::Write(vec![1; 512].into()), 512),
+        request(RecordedOp::Flush, 0),
+        request(RecordedOp::Write(vec![2; 1024].into()), 1024),
+    ];
+    let events = [
+        RecordedEvent::Arrived(0),
+        RecordedEvent::Completed(0),
+        RecordedEvent::Arrived(1),
+        RecordedEvent::Completed(1),
+        RecordedEvent::Arrived(2),
+    ];
+    let recording =
+        Recording { capacity_bytes: 4096, rules, requests, lines: Vec::new(), events: events.into(), prepared: 0 };
+    let images = LegalImage::of_recording("app.rec", &encode(&recording), 100, 1).unwrap();
+    let found: Vec<[u8; 2]> = images
+        .iter()
+        .map(|image| {
+            let mut bytes = [0; 1024];
+            image.read(0, &mut bytes).unwrap();
+            [bytes[0], bytes[512]]
+        })
+        .collect();
+    let different: BTreeSet<[u8; 2]> = found.iter().copied().collect();
+    assert_eq!(different, BTreeSet::from([[0, 0], [1, 0], [1, 2], [2, 0], [2, 2]]));
+    assert_eq!(found.len(), different.len(), "no state comes twice");
+    let lines: Vec<String> = images.iter().flat_map(|image| image.explanation()).collect();
+    assert!(lines.iter().any(|line| line.contains("app.rec --image cut=5,missing=3")), "{lines:?}");
+    let wrong = LegalImage::of_recording("app.rec", b"no recording", 1, 1).unwrap_err().to_string();
+    assert!(wrong.starts_with("app.rec") && wrong.contains("no recording of phaselink crash"), "{wrong}");
 }

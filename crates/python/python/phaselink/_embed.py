@@ -185,9 +185,25 @@ class EmbeddedDrive:
         """Cut the power, and start the drive again at once.
 
         ``survives`` says which writes are there afterwards: ``"everything"`` that was submitted, only what is ``"durable"``, or a
-        legal state that is ``"drawn"`` from ``seed``. Operations in flight complete with the status ``"power lost"``.
+        legal state that is ``"drawn"`` from ``seed``. It may also be one of :meth:`images` of this instant. Operations in flight complete with the status ``"power lost"``.
         """
-        self._native.cut_power(self.now_ps if now_ps is None else now_ps, survives, seed)
+        now_ps = self.now_ps if now_ps is None else now_ps
+        if isinstance(survives, str):
+            self._native.cut_power(now_ps, survives, seed)
+        else:
+            self._native.cut_power_to(now_ps, survives)
+
+    def images(self, wanted=100, seed=1):
+        """Up to ``wanted`` of the states that a power cut may leave now: all, if there are no more, otherwise drawn from ``seed``.
+
+        Each has a ``name``, the sentences of its ``explanation`` (each write that is missing or torn, with the rule that allows it,
+        and how to replay the state), and ``read(offset, bytes)``.
+        """
+        return self._native.images(wanted, seed)
+
+    def image(self, name):
+        """The state of this name, if a power cut may leave it now."""
+        return self._native.image(name)
 
     def snapshot(self):
         """The state of the drive, for :meth:`restore`."""
