@@ -144,9 +144,8 @@ static void images(void) {
     phaselink_images *images;
     phaselink_completion done;
     uint64_t ticket;
-    unsigned char byte;
+    unsigned char byte, page[4096] = {9};
     const phaselink_operation write = {PHASELINK_WRITE, 0, 0, sizeof page, page};
-    page[0] = 9;
     if (phaselink_drive_open("tlc-gen4", NULL, 5, PHASELINK_POWER_CUTS, &drive) != 0)
         fail(phaselink_drive_error());
     expect(phaselink_drive_submit(drive, 0, 0, &write, &ticket), 0, "write");

@@ -3,7 +3,8 @@
 use crate::sources::{Source, product, read};
 
 /// Folders outside the list of protocols that belong to one protocol, by the words that may stand there.
-const HOMES: [(&str, &[&str]); 6] = [
+const HOMES: [(&str, &[&str]); 7] = [
+    ("crates/embed/src/rules.rs", &["nvme"]),
     ("crates/ring/src/", &["dc_express"]),
     ("crates/client/src/", &["dc_express"]),
     ("crates/serve/src/front/shm/", &["dc_express"]),

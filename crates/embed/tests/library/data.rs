@@ -233,7 +233,7 @@ fn machine_with_several_drives_holds_the_bytes_of_each() {
 #[test]
 fn same_seed_gives_the_same_instants_and_another_seed_others() {
     let ends = |seed: u64| {
-        let mut drive = Description::shipped("tlc-gen4").unwrap().seed(seed).open().unwrap();
+        let mut drive = Description::shipped("optane-p4800x").unwrap().seed(seed).open().unwrap();
         let mut ends = Vec::new();
         for block in 0..200 {
             let kind = if block % 3 == 0 {
