@@ -173,7 +173,7 @@ impl Drive {
     /// Checks that the drive would take an operation at `now`, and changes nothing.
     ///
     /// # Errors
-    /// Those of [`Drive::submit`].
+    /// Every [`Misuse`] of instant, queue and operation.
     pub fn check(&self, now: Time, queue: u16, operation: &Operation) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         self.state.check(queue, operation)

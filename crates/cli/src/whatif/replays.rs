@@ -6,7 +6,7 @@ use phaselink_core::uncertainty::{Draws, SEED};
 use phaselink_core::whatif::{AttachedDrive, DependentRequest, LatencySums, ReplayedWindow, depend, window_weights};
 use rayon::prelude::*;
 
-use super::{RankedCandidate, RecordedDrive, WORTH, WhatIf};
+use super::{RankedCandidate, RecordedDrive, WhatIf};
 use crate::input;
 use crate::progress::Progress;
 
@@ -120,13 +120,7 @@ fn rank(
     Some(RankedCandidate {
         place,
         central,
-        // Without enough draws, it stays unsure whether it would pay.
-        gain: interval.unwrap_or(Interval {
-            low: central.min(1.0),
-            high: central.max(WORTH),
-            draws: 0,
-            contributions: Vec::new(),
-        }),
+        gain: interval.unwrap_or(Interval { low: central, high: central, draws: 0, contributions: Vec::new() }),
         elapsed_s: elapsed_s(windows, &vec![1.0; windows.len()]),
         waited_s: windows.iter().map(|window| window.waited.as_s()).sum(),
         means_s: std::array::from_fn(mean_s),

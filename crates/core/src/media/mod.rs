@@ -10,7 +10,8 @@
 //! [`bank`] the state of a bank and the program unit in its write buffer; this module joins the pieces of a request
 //! into one answer. [`MediaOptions`] holds the parts that only some memories have: [`chip`] models the chips of a bank
 //! one by one, [`cells`] makes the time of a write depend on its data, [`spread`] draws array times around their mean,
-//! [`wear`] moves lines about, [`housekeeping`] pauses everything. `energy` counts joules, [`lifetime`] computes how long a memory lasts.
+//! [`wear`] moves lines about, [`housekeeping`] pauses everything. `energy` counts joules, [`lifetime`] computes how long a
+//! memory lasts.
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
 //! ([`flash`], [`translation`]), which take the place of the banks. [`volume`] limits the rates at which accesses pass, and adds
@@ -444,17 +445,16 @@ impl Media {
         self.activity.banks_busy += self.banks[index(piece.bank)].advance(now);
         let when = self.access_start(now, piece.bank);
         let channel = index(self.interleave.channel(piece.bank));
-        let mut timing = self.timing;
-        if let Some(spread) = &mut self.options.spread {
-            timing.read = spread.read(timing.read);
-        }
+        let drawn = self.options.spread.as_mut().map(|spread| spread.read(self.timing.read));
+        let drawn = drawn.map(|read| Timing { read, ..self.timing });
+        let timing = drawn.as_ref().unwrap_or(&self.timing);
         let bank = &mut self.banks[index(piece.bank)];
         let free_at = bank.free_at();
         let served = match &self.options.chips {
             None => {
                 let along = along.then(|| self.interleave.row(piece));
                 let read = BankRead { bytes: piece.bytes, needed, along };
-                bank.read(&mut self.buses[channel], &timing, when, read)
+                bank.read(&mut self.buses[channel], timing, when, read)
             }
             Some(chips) => {
                 let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];

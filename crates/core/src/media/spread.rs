@@ -2,7 +2,8 @@
 //!
 //! Data that the error correction code cannot correct is read again from the cells at other voltages. How long one array read or
 //! program takes depends on the cells, which the model does not follow one by one: it draws a time around the mean, uniformly. The
-//! mean of the draws is the time of the description, so that a spread changes tails of latency and no rate.
+//! mean of the draws is the time of the description; repeated reads come on top of it. A request over several banks waits for the
+//! slowest of them, so that its mean latency grows with the spread.
 
 use crate::config;
 use crate::random::Random;
