@@ -105,7 +105,7 @@ int phaselink_drive_submit(phaselink_drive *drive, uint64_t now_ps, uint16_t que
 uint64_t phaselink_drive_next_at(const phaselink_drive *drive);
 
 /* Advances to an instant; or to the next completion, if it comes before (then 1 is returned, otherwise 0). To the next
- * completion without an end, with 2^63 as the instant: if there is none, the drive stays at its instant. */
+ * completion without an end, with PHASELINK_NEVER as the instant: if there is none, the drive stays at its instant. */
 int phaselink_drive_advance(phaselink_drive *drive, uint64_t to_ps);
 int phaselink_drive_advance_to_completion(phaselink_drive *drive, uint64_t to_ps);
 

@@ -326,7 +326,9 @@ pub unsafe extern "C" fn phaselink_drive_advance(drive: *mut OpenDrive, to_ps: u
 pub unsafe extern "C" fn phaselink_drive_advance_to_completion(drive: *mut OpenDrive, to_ps: u64) -> c_int {
     // SAFETY: the caller's promise.
     let Some(open) = (unsafe { drive.as_mut() }) else { return null() };
-    open.drive.advance_to_completion(Time::from_ps(to_ps)).map_or_else(|error| misuse(&error), c_int::from)
+    open.drive
+        .advance_to_completion(Time::from_ps(to_ps).min(Time::NEVER))
+        .map_or_else(|error| misuse(&error), c_int::from)
 }
 
 fn record_of(done: &Completion, keeps_stages: bool, stages: &mut Vec<(CString, u64)>) -> CompletionRecord {

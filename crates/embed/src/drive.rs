@@ -163,7 +163,7 @@ impl Drive {
     /// Submits an operation to a queue at `now`, to which the drive advances.
     ///
     /// # Errors
-    /// Every [`Misuse`] of instant, queue and operation.
+    /// If the instant lies before the drive's own, there is no such queue, or the drive cannot carry the operation out.
     pub fn submit(&mut self, now: Time, queue: u16, operation: Operation) -> Result<Ticket, Misuse> {
         self.check(now, queue, &operation)?;
         self.state.advance_to(now);
@@ -173,7 +173,7 @@ impl Drive {
     /// Checks that the drive would take an operation at `now`, and changes nothing.
     ///
     /// # Errors
-    /// Every [`Misuse`] of instant, queue and operation.
+    /// If the instant lies before the drive's own, there is no such queue, or the drive cannot carry the operation out.
     pub fn check(&self, now: Time, queue: u16, operation: &Operation) -> Result<(), Misuse> {
         self.state.check_instant(now)?;
         self.state.check(queue, operation)
@@ -193,7 +193,7 @@ impl Drive {
     /// has completed. [`Time::NEVER`] sets no end: if nothing completes, the drive stays at its instant.
     ///
     /// # Errors
-    /// As [`Drive::advance`].
+    /// If the instant lies before the drive's own, or 106 days after its start.
     pub fn advance_to_completion(&mut self, to: Time) -> Result<bool, Misuse> {
         if to != Time::NEVER {
             self.state.check_instant(to)?;
@@ -291,7 +291,10 @@ impl Drive {
         }
         // Only at the instant of the cut is it known if the image is one of the drive.
         let mut state = self.state.clone();
-        state.advance_to(now);
+        // At the drive's own instant, other operations may complete as well: the image was taken before them.
+        if now > self.now() {
+            state.advance_to(now);
+        }
         state.cut_power(survival)?;
         self.state = state;
         Ok(())
@@ -533,19 +536,23 @@ impl State {
                 (false, false) => tracker.on_failure(recorded),
             }
         }
-        self.changes.fail(place);
+        if !status.is_success() && !was_flushing {
+            self.changes.fail(place);
+        }
         self.slots.complete(place, done.at, status);
         true
     }
 
-    /// Moves the bytes of an operation, which takes effect when its command completes. Where a change overlaps another that was
-    /// submitted later and has completed already, it has none: the order of submission decides, as in the record of power cuts.
+    /// Moves the bytes of an operation, which takes effect when its command completes. Where it overlaps a change that was submitted
+    /// later and has completed already, it changes nothing: the order of submission decides, as in the record of power cuts.
     fn execute(&mut self, place: u32) {
         if !self.options.keeps_data {
             return;
         }
         let State { slots, changes, stores, .. } = self;
-        changes.land(place, |older, range| slots.get_mut(older).covered.add(range));
+        if slots.get(place).kind.is_change() {
+            changes.land(place, |older, range| slots.get_mut(older).covered.add(range));
+        }
         let slot = slots.get_mut(place);
         let store = &mut stores[usize::from(slot.drive)];
         if slot.kind == OperationKind::Read {

@@ -66,8 +66,8 @@ impl ImageOrigin {
     fn replay(&self, image: &str) -> String {
         match self {
             ImageOrigin::Drive { seed, now } => format!(
-                "To replay it, open the drive with seed {seed}, submit the same operations until {} ps, and ask for the image \
-                 {image}.",
+                "To replay it, open the same drive with seed {seed}, make the same calls (operations, faults and power cuts) until \
+                 {} ps, and ask for the image {image}.",
                 now.as_ps()
             ),
             ImageOrigin::Recording { file } => {
@@ -122,12 +122,12 @@ impl LegalImage {
         self.image.name(&self.state.recording, &self.state.timeline)
     }
 
-    /// Returns a sentence for each write that is missing or torn in this state: which, and the rule by which the drive was
-    /// allowed to lose it. The last sentence says how to replay the state.
+    /// Returns a sentence for each write in which this state differs from what reads returned: one that is missing or torn, or one
+    /// that failed and is there all the same, with the rule that allows it. The last sentence says how to replay the state.
     pub fn explanation(&self) -> Vec<String> {
         let CutState { recording, timeline, rules, failed, .. } = &*self.state;
         let cut = self.image.cut;
-        let explain = |(&place, loss): (&usize, &Loss)| {
+        let named = |place: usize| {
             let RecordedCommand { kind, offset, bytes, .. } = &recording.requests[place];
             let name = match kind {
                 RecordedOp::Write(_) => "write",
@@ -135,6 +135,9 @@ impl LegalImage {
                 RecordedOp::Trim => "discard",
                 RecordedOp::Flush => "flush",
             };
+            format!("The {name} of {bytes} bytes at {offset}")
+        };
+        let explain = |(&place, loss): (&usize, &Loss)| {
             let lost = match loss {
                 Loss::All => String::from("is missing"),
                 Loss::AllBut(there) => {
@@ -151,9 +154,15 @@ impl LegalImage {
                 Loss::All => String::new(),
                 Loss::AllBut(_) => rules.of_torn(recording.rules.atomic_bytes),
             };
-            format!("The {name} of {bytes} bytes at {offset} {lost}. {rule}{torn}")
+            format!("{} {lost}. {rule}{torn}", named(place))
         };
-        let mut lines: Vec<String> = self.image.lost.iter().map(explain).collect();
+        // Reads return the old bytes of a write that failed, so that it is not missed.
+        let is_missed = |(place, loss): &(&usize, &Loss)| !failed.contains(place) || !matches!(loss, Loss::All);
+        let mut lines: Vec<String> = self.image.lost.iter().filter(is_missed).map(explain).collect();
+        let appeared = failed.iter().filter(|place| !self.image.lost.contains_key(place));
+        lines.extend(
+            appeared.map(|place| format!("{} is there, although it had failed. {}", named(*place), rules.of_failed())),
+        );
         if !lines.is_empty() {
             lines.push(self.state.origin.replay(&self.name()));
         }

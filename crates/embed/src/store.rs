@@ -6,7 +6,7 @@ use std::sync::Arc;
 const PAGE_BYTES: usize = 4096;
 
 /// Bytes of a drive, all zero until written. A copy costs a pointer for each page.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Store {
     pages: BTreeMap<u64, Arc<[u8; PAGE_BYTES]>>,
 }

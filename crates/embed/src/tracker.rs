@@ -4,9 +4,10 @@
 //! has completed, once it has completed itself if it was durable (FUA), or if the drive's buffer outlives power. Changes apply in
 //! the order of their arrival.
 //!
-//! A write that failed may have changed the drive or not (NVM Command Set Specification 1.0, section 2.1.4: after an error, reads
-//! return all old or all new data). This drive's reads return the old data from then on. The new data may still appear after a power
-//! cut, until a later flush makes durable what reads return: at once where the buffer outlives power.
+//! A write that failed may have changed the drive or not (NVM Command Set Specification 1.0, section 2.1.4: after an error, reads of
+//! a write of at most AWUPF return all old or all new data). This drive's reads return the old data from then on. With a volatile
+//! buffer, the new data may still appear after a power cut, until a later flush has completed. Where the buffer outlives power, they
+//! never appear.
 
 use phaselink_core::crash::recording::{
     Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
@@ -220,7 +221,7 @@ impl Tracker {
 
     /// True if a state was taken from this record at this instant.
     fn has_state(&self, state: &CutState) -> bool {
-        state.instant == self.instant && state.recording == self.recording
+        state.instant == self.instant && state.recording == self.recording && state.base == self.base
     }
 
     /// Returns the bytes after a power cut, with which the record begins anew; none if the state is not one of this instant.

@@ -230,8 +230,16 @@ fn failed_write_is_explained_and_its_old_data_survive_with_power_loss_protection
     assert_eq!(result(&mut drive, 0, Operation::write(0, &[2; BLOCK as usize])), Status::MediaError);
     let images = drive.images(10, 1).unwrap();
     assert!(images.len() > 1);
-    let lines: Vec<String> = images.iter().flat_map(|image| image.explanation()).collect();
-    assert!(lines.iter().any(|line| line.contains("It had failed")), "{lines:?}");
+    for image in &images {
+        let mut bytes = [0; BLOCK as usize];
+        image.read(0, &mut bytes).unwrap();
+        let lines = image.explanation();
+        match bytes.iter().filter(|byte| **byte == 2).count() as u64 {
+            0 => assert!(lines.is_empty(), "reads returned the old bytes: {lines:?}"),
+            BLOCK => assert!(lines[0].contains("is there, although it had failed"), "{lines:?}"),
+            _ => assert!(lines[0].contains("is torn") && lines[0].contains("It had failed"), "{lines:?}"),
+        }
+    }
     drive.cut_power(drive.now(), Survival::Everything).unwrap();
     assert_eq!(blocks::<1>(&drive), [0]);
 
@@ -309,7 +317,8 @@ fn explanation_names_interface_rule_keys_and_how_to_replay_the_image() {
         let lines = lost.explanation();
         assert!(lines[0].contains(clause) && lines[0].contains(keys), "{name}: {lines:?}");
         assert_eq!(lines[0].contains("NVM Express"), name == "nvme", "{name}: {lines:?}");
-        let replay = format!("seed 7, submit the same operations until {} ps", drive.now().as_ps());
+        let replay =
+            format!("seed 7, make the same calls (operations, faults and power cuts) until {} ps", drive.now().as_ps());
         let last = lines.last().unwrap();
         assert!(last.contains(&replay) && last.contains(&lost.name()), "{name}: {last}");
         // The name finds the image again, also in a drive that has done the same.
@@ -389,4 +398,20 @@ fn images_of_a_recording_are_listed_and_name_the_file() {
     assert!(lines.iter().any(|line| line.contains("app.rec --image cut=5,missing=3")), "{lines:?}");
     let wrong = LegalImage::of_recording("app.rec", b"no recording", 1, 1).unwrap_err().to_string();
     assert!(wrong.starts_with("app.rec") && wrong.contains("no recording of phaselink crash"), "{wrong}");
+}
+
+#[test]
+fn image_of_another_history_is_refused_however_alike_its_record_is() {
+    let mut drive = open("tlc-gen4");
+    let start = drive.snapshot();
+    let mut image_after = |value: u8| {
+        drive.restore(&start).unwrap();
+        assert!(result(&mut drive, 0, Operation::write(0, &[value; BLOCK as usize])).is_success());
+        drive.cut_power(drive.now(), Survival::Everything).unwrap();
+        drive.images(1, 1).unwrap().remove(0)
+    };
+    let first = image_after(1);
+    image_after(2);
+    assert!(drive.cut_power(drive.now(), Survival::Image(&first)).is_err());
+    assert_eq!(blocks::<1>(&drive), [2]);
 }
