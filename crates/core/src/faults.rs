@@ -73,11 +73,12 @@ impl Rule {
         is_in_time && (lasts.is_zero() || self.span.is_none_or(|(first, _)| now < first + lasts))
     }
 
-    /// End of the time in which the rule matches, once it has been triggered; the start of a run without an end.
+    /// End of the time in which a rule that has been triggered matches; the start of the run if it has no end.
     pub fn end(&self) -> Time {
         let Fault { until, lasts, .. } = self.fault;
-        let last = self.span.filter(|_| !lasts.is_zero()).map_or(Time::ZERO, |(first, _)| first + lasts);
-        last.max(Time::ZERO + until)
+        let from_first = self.span.filter(|_| !lasts.is_zero()).map(|(first, _)| first + lasts);
+        let fixed = (!until.is_zero()).then(|| Time::ZERO + until);
+        from_first.into_iter().chain(fixed).min().unwrap_or(Time::ZERO)
     }
 
     /// Counts one effect at an instant.

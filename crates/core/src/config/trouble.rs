@@ -178,6 +178,7 @@ fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) 
     use FaultAction::*;
     let is_instant = matches!(fault.action, PowerCut | Reset | StarveCredits);
     match length {
+        None if is_at_request && fault.action == PowerCut => return Err("for=TIME, as in for=500ms"),
         // What begins at a request is over with it.
         None if is_at_request && !matches!(fault.action, Stall | SlowDown | Throttle | PowerCut) => fault.times = 1,
         None => return Ok(fault.action == Remove),

@@ -14,7 +14,7 @@ section! {
         iops_per_gib => iops_per_gib: f64 = 0.0, 0.0..=1e9;
         /// Least rate of operations a second, whatever the size
         min_iops => min_iops: f64 = 0.0, 0.0..=1e9;
-        /// Largest rate of operations a second, whatever the size; 0: no such limit
+        /// Largest rate of operations a second without credits; 0: no such limit
         max_iops => max_iops: f64 = 0.0, 0.0..=1e9;
         /// Rate of operations a second that the volume has as long as it has credits; 0, or a rate below its own: no bursts
         burst_iops => burst_iops: f64 = 0.0, 0.0..=1e9;
@@ -42,7 +42,7 @@ section! {
         credit_mib_per_gib => credit_mib_per_gib: f64 = 0.0, 0.0..=1e9;
         /// True if a request takes as many bytes of the limit as the operations that it counts as, however short it is
         counts_whole_operations => counts_whole_operations: bool = false, any();
-        /// Time whose operations and bytes, at the volume's rate, may pass at once after a pause; 0: they pass one by one
+        /// Time whose operations and bytes, at the rate of bursts if there is one, may pass at once after a pause; 0: they pass one by one
         window_ms => window: Span = ZERO, ZERO..=LONGEST;
         /// Credits at the start of a run: `full`, `used` (none are left) or `auto` (`used` for jobs that are measured in the steady state, otherwise `full`)
         credits => credits: StartingCredits = StartingCredits::Auto, any();

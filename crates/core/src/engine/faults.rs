@@ -413,6 +413,7 @@ impl Engine {
         self.devices[0].media.remove_fault(fault);
         self.devices[0].link.remove_fault(fault);
         let Some(faults) = &mut self.faults else { return };
+        faults.throttles.retain(|(other, _)| other != fault);
         for rules in [&mut faults.requests, &mut faults.interrupts] {
             if let Some(place) = rules.iter().position(|rule| rule.is(fault)) {
                 rules.remove(place);

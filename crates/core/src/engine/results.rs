@@ -4,7 +4,7 @@ use super::Engine;
 use super::driver_end::DriverEnd;
 use super::recorder::PartOutcomes;
 use crate::drive::Drive;
-use crate::ledger::{MeasuredState, Outcome};
+use crate::ledger::{CreditState, MeasuredState, Outcome};
 use crate::time::Time;
 use crate::tlp::Direction;
 
@@ -36,6 +36,11 @@ impl Engine {
         };
         let measured = match self.warm_up.measured(drive.translation.precondition) {
             MeasuredState::Only => self.credit_state(),
+            // What lives off credits is no steady state, however steady its flash is.
+            MeasuredState::Steady { .. } => match self.credit_state() {
+                burst @ MeasuredState::Volume(CreditState::Last(_) | CreditState::UsedUpAfter(_)) => burst,
+                _ => self.warm_up.measured(drive.translation.precondition),
+            },
             measured => measured,
         };
         Outcome { trouble: self.trouble(), ..self.recorder.outcome(drive, seed, measured, parts) }

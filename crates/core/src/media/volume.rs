@@ -75,8 +75,9 @@ struct Bucket {
     size: u128,
     /// Instant at which it is full, in picoseconds times `rate`.
     full_at: u128,
-    /// Tokens that the last access took, in parts.
+    /// Tokens that the last access took, and those that all have taken, in parts.
     last: u128,
+    taken: u128,
 }
 
 impl VolumeLimits {
@@ -110,6 +111,9 @@ impl VolumeLimits {
 
     /// Returns when an access that comes at `now` has passed the limits.
     pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
+        if !self.starts_full && self.counts.operations == 0 {
+            self.start_used(now);
+        }
         let operations = self.count(direction, offset, bytes.into());
         let taken_bytes = if self.counts_whole_operations { operations * self.operation_bytes } else { bytes.into() };
         let costs = [(&mut self.operations, operations), (&mut self.bytes, taken_bytes)];
@@ -130,6 +134,14 @@ impl VolumeLimits {
         self.counts.waits += u64::from(at > now);
         self.passed = at;
         at
+    }
+
+    /// Empties the buckets of credits at the first access, so that a job that begins late finds none that it has not earned.
+    fn start_used(&mut self, now: Time) {
+        let limits = [&mut self.operations, &mut self.bytes].into_iter().flatten();
+        for credits in limits.filter_map(|limit| limit.credits.as_mut()) {
+            credits.full_at += u128::from(now.as_ps()) * credits.rate;
+        }
     }
 
     /// Returns the time of an access in the network and the storage servers.
@@ -193,7 +205,7 @@ impl Bucket {
     fn new(per_s: f64, size: f64, is_full: bool) -> Bucket {
         let rate = ((per_s * PER_UNIT as f64).round() as u128).max(1);
         let size = size.floor() as u128 * SCALE;
-        Bucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0 }
+        Bucket { rate, size, full_at: if is_full { 0 } else { size }, last: 0, taken: 0 }
     }
 
     /// Instant from which on the bucket holds `cost` tokens. A cost above its size is lent when it is full; no cost needs none.
@@ -208,7 +220,11 @@ impl Bucket {
 
     /// Takes tokens out of the bucket at an instant.
     fn take(&mut self, at: Time, cost: u64) {
+        if cost == 0 {
+            return;
+        }
         self.last = u128::from(cost) * SCALE;
+        self.taken += self.last;
         let at = u128::from(at.as_ps()) * self.rate;
         // What an instant is rounded up by, less than a picosecond, is not lost.
         if self.full_at + self.rate <= at {
@@ -227,13 +243,13 @@ impl Bucket {
         (self.size.saturating_sub(self.missing(at)) / SCALE) as u64
     }
 
-    /// Seconds for which a full bucket lasts at the mean rate at which it has been emptied until now; infinite if it is full
-    /// but for what the last access has taken.
+    /// Seconds for which a full bucket lasts at the mean rate at which it has been emptied until now; infinite if it is refilled as
+    /// fast, what the last access has taken left out.
     fn lasts(&self, now: Time) -> f64 {
-        let missing = self.missing(now);
+        let refilled = u128::from(now.as_ps()) * self.rate;
         let seconds = now.as_ns() / 1e9;
-        match missing > self.last && seconds > 0.0 {
-            true => self.size as f64 / missing as f64 * seconds,
+        match self.taken - self.last > refilled && seconds > 0.0 {
+            true => self.size as f64 / (self.taken - refilled) as f64 * seconds,
             false => f64::INFINITY,
         }
     }

@@ -360,7 +360,7 @@ fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
         FaultAction::FlipBits if usize::from(fault.bits) <= CORRECTED_BITS => return None,
         FaultAction::DropCompletion => effect.drops_completion = true,
         FaultAction::RepeatCompletion => effect.repeats_completion = true,
-        FaultAction::SlowDown => effect.slowed_thousandths = (fault.factor * 1000.0) as u32,
+        FaultAction::SlowDown => effect.slowed_thousandths = (fault.factor * 1000.0).round() as u32,
         FaultAction::TornWrite => (effect.fails, effect.tears_write) = (true, op == Op::Write),
         _ => effect.fails = true,
     }

@@ -86,13 +86,16 @@ fn baseline_follows_the_size_within_its_bounds() {
 fn credits_come_back_at_the_baseline() {
     let used = Volume { credits: StartingCredits::Used, ..gp2() };
     let mut limits = limits(&used, 100);
-    // After 10 s without an access there are 3,000 credits, which last for 1 s and a tenth of it again and again.
+    // The first access finds no credit that it has not earned, however late it comes.
+    assert_eq!(limits.pass(at_s(5), DataDirection::Write, 0, 4096), at_s(5) + Span::from_ps(3_333_333_334));
+    // 10 s later there are 3,000 credits, which last for 1 s and a tenth of it again and again.
+    let start = at_s(15) + Span::from_ps(3_333_333_334);
     let passed: Vec<Time> =
-        (0..4_000).map(|place: u64| limits.pass(at_s(10), DataDirection::Write, place << 20, 4096)).collect();
-    let by = |ms: u64| passed.iter().filter(|at| **at < at_s(10) + Span::from_ms(ms)).count();
+        (0..4_000).map(|place: u64| limits.pass(start, DataDirection::Write, place << 20, 4096)).collect();
+    let by = |ms: u64| passed.iter().filter(|at| **at < start + Span::from_ms(ms)).count();
     assert_eq!((by(1_000), by(1_100)), (3_000, 3_300), "bursts");
-    assert_eq!(by(1_200), 3_000 + 300 * 12 / 10 - 1, "used up at 11.11 s; the next credit comes at 11.2 s");
-    assert_eq!(limits.credit_state(at_s(12)), Some(CreditState::Used));
+    assert_eq!(by(1_200), 3_000 + 300 * 12 / 10 - 1, "used up after 1.11 s; the next credit comes after 1.2 s");
+    assert_eq!(limits.credit_state(at_s(17)), Some(CreditState::Used));
 }
 
 #[test]
@@ -184,4 +187,14 @@ fn a_run_below_its_baseline_keeps_its_credits_and_one_above_says_how_long_they_l
     let Some(CreditState::Last(span)) = every(1_000_000_000, 10_000) else { panic!() };
     // 5,400,000 / (1,000 - 300)
     assert!((span.as_s() - 7_714.3).abs() < 1.0, "{span:?}");
+}
+
+#[test]
+fn volume_that_is_loaded_below_its_baseline_keeps_its_credits_whatever_comes_together() {
+    let mut limits = limits(&gp2(), 100);
+    for place in 0..400_u64 {
+        // 200 operations a second, two at a time.
+        limits.pass(Time::ZERO + Span::from_ms(10) * (place / 2), DataDirection::Read, place << 20, 4096);
+    }
+    assert_eq!(limits.credit_state(at_s(2)), Some(CreditState::Kept));
 }
