@@ -1,7 +1,7 @@
 // Names of drives for people, and questions to start with. Answers are computed from what is simulated.
 
 /** Headings of the list of drives, with the sets of the program that they show; what is in no set is of papers. */
-const GROUPS = [["Bought now", "2026"], ["Of 2018", "2018"], ["One memory behind every interface", "interfaces"]];
+const GROUPS = [["Bought now", "2026"], ["Cloud volumes", "cloud"], ["Of 2018", "2018"], ["One memory behind every interface", "interfaces"]];
 const OTHERS = "Of papers and talks";
 /** Drive on which the page opens. */
 const FIRST_DRIVE = "tlc-gen5";
@@ -18,7 +18,12 @@ const NAMES = {
   "dc-express-block": "DC Express as a block device",
   "disk-raid": "Four disks, RAID",
   "dram-card": "NVMe card with DRAM",
+  "ebs-gp2": "Amazon EBS gp2, 100 GiB",
+  "ebs-gp3": "Amazon EBS gp3, 100 GiB",
+  "ebs-io2": "Amazon EBS io2 Block Express, 100 GiB",
+  "ebs-st1": "Amazon EBS st1, 1 TiB of disks",
   "fusion-io": "Early PCIe flash card",
+  "hyperdisk-balanced": "Google Hyperdisk Balanced, 100 GiB",
   "moneta": "Moneta, gen1 x8",
   "moneta-4x": "Moneta, four lanes",
   "moneta-block": "Moneta as a block device",
@@ -30,6 +35,10 @@ const NAMES = {
   "onyx": "Onyx, phase-change memory",
   "optane-p4800x": "3D XPoint SSD, gen3 (P4800X class)",
   "optane-p5800x": "3D XPoint SSD, gen4 (P5800X class)",
+  "pd-balanced": "Google pd-balanced, 100 GiB",
+  "pd-ssd": "Google pd-ssd, 100 GiB",
+  "premium-ssd": "Azure Premium SSD P10",
+  "premium-ssd-v2": "Azure Premium SSD v2, 100 GiB",
   "pcie-pcm-legacy": "NVMe, 90 nm phase-change memory",
   "pcie-pcm-next": "NVMe, 25 nm phase-change memory",
   "pss": "IBM's phase-change card (PSS)",
