@@ -3,14 +3,14 @@
 # tried. What is missing on this machine is said as `not checked`, and counts as such.
 #
 #   check.sh            all of it: some minutes more than a build of each target
-#   check.sh PART...    only these: crates sdist wheel binaries image targets workflows site wasm
+#   check.sh PART...    only these: crates sdist wheel wheels binaries installer image targets workflows site wasm
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 out=$target/release-check
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
-parts=${*:-crates sdist wheel binaries image targets workflows site wasm}
+parts=${*:-crates sdist wheel wheels binaries installer image targets workflows site wasm}
 # Packages that are not published: two are parts of other artefacts.
 private=(--exclude phaselink-python --exclude phaselink-wasm --exclude phaselink-fuzz)
 first_table=(compare 2026 --bs 4k --iodepth 1 --numjobs 1)
@@ -118,6 +118,48 @@ wheel() {
     test $(($(date +%s) - began)) -le 10 || failed 'more than ten seconds from the wheel to the first table'
     line "wheel $(basename "$file" .whl | cut -d- -f3-)" "$(size "$file")" "fresh environment, first table in $seconds s, $(($(date +%s) - began)) s with pip"
     test ${#zig[@]} -gt 0 || not_checked 'wheel manylinux2014' 'ziglang is not installed (pip install ziglang)'
+    by_uvx "$file"
+}
+
+# by_uvx WHEEL: the command of the wheel as `uvx phaselink` runs it, with nothing in the cache and nothing from the network.
+by_uvx() {
+    python_tool uvx uv || { not_checked 'wheel by uvx' 'uv is not installed (pip install uv)' && return; }
+    rm -rf "$out/uv-cache"
+    local python
+    python=$(python3 -c 'import sys; print(sys.executable)')
+    UV_CACHE_DIR=$out/uv-cache timed uvx --quiet --offline --no-config --python "$python" --from "$1" phaselink "${first_table[@]}"
+    line 'wheel by uvx' "$(size "$1")" "uvx --from WHEEL phaselink compare, empty cache: first table in $seconds s"
+}
+
+# wheels: those of other systems, which are built here and whose tags are audited, but which this machine's Python cannot load.
+wheels() {
+    if ! python_tool maturin 'maturin>=1.8,<2' || ! python3 -m ziglang version >> "$log" 2>&1; then
+        not_checked 'wheels of other systems' 'maturin and ziglang are not installed (pip install maturin ziglang)'
+        return
+    fi
+    rm -f "$out"/wheels-of-others/*
+    other_wheel x86_64-unknown-linux-musl musllinux_1_2
+    other_wheel aarch64-unknown-linux-musl musllinux_1_2
+    other_wheel aarch64-unknown-linux-gnu manylinux2014
+    # An interpreter without the global lock takes no wheel of the stable interface.
+    if has python3.14t; then
+        other_wheel x86_64-unknown-linux-gnu manylinux2014 python3.14t
+    else
+        other_wheel x86_64-unknown-linux-musl musllinux_1_2 python3.14t
+    fi
+}
+
+# other_wheel TARGET COMPATIBILITY [INTERPRETER]
+other_wheel() {
+    local triple=$1 tag=$2 interpreter=${3:-} name file folder=$out/wheels-of-others/$1${3:-}
+    name="wheel ${interpreter:-abi3} $tag ${triple%%-*}"
+    has_target "$triple" || { not_checked "$name" "rustup target add $triple" && return; }
+    rm -rf "$folder"
+    quietly maturin build --release --zig --target "$triple" --compatibility "$tag" --out "$folder" ${interpreter:+--interpreter "$interpreter"}
+    file=$(ls "$folder"/*.whl)
+    unzip -l "$file" > "$out/table.txt" 2>> "$log" || python3 -m zipfile -l "$file" > "$out/table.txt"
+    grep -q '_native.*\.so' "$out/table.txt" || failed "$file: no module"
+    line "wheel $(basename "$file" .whl | cut -d- -f3-)" "$(size "$file")" 'built and audited, not run'
 }
 
 # binary TARGET RUNNER...: the static program and its archive.
@@ -154,6 +196,38 @@ binary() {
 binaries() {
     binary x86_64-unknown-linux-musl
     binary aarch64-unknown-linux-musl qemu-aarch64-static
+}
+
+# The installer with the archives that were built, from a server that answers as the host of releases does.
+installer() {
+    local triple served=$out/served port server archive
+    triple=$(uname -m)-unknown-linux-musl
+    archive=$out/archives/phaselink-$version-$triple.tar.gz
+    test -e "$archive" || { not_checked installer "there is no archive for $triple" && return; }
+    has curl || { not_checked installer 'curl is not installed' && return; }
+    rm -rf "$served" "${out:?}/home"
+    mkdir -p "$served/releases/download/v$version" "$out/home"
+    cp "$archive" "$served/releases/download/v$version"
+    (cd "$served/releases/download/v$version" && sha256sum -- *.tar.gz > SHA256SUMS)
+    python3 release/served.py "$served" "v$version" > "$out/port.txt" 2>> "$log" &
+    server=$!
+    # shellcheck disable=SC2064 # The server of now.
+    trap "kill $server 2> /dev/null || true" EXIT
+    for _ in $(seq 100); do if test -s "$out/port.txt"; then break; fi; sleep 0.1; done
+    port=$(cat "$out/port.txt")
+    quietly env -u VERSION REPOSITORY="http://127.0.0.1:$port" PREFIX="$out/home" sh release/install.sh
+    for part in bin/phaselink share/man/man1/phaselink-compare.1 share/bash-completion/completions/phaselink; do
+        test -e "$out/home/$part" || failed "release/install.sh: no $part"
+    done
+    timed "$out/home/bin/phaselink" "${first_table[@]}"
+    # An archive that is not what the checksums say is refused, and nothing is installed.
+    echo >> "$served/releases/download/v$version/$(basename "$archive")"
+    rm -rf "${out:?}/home"
+    if REPOSITORY="http://127.0.0.1:$port" PREFIX="$out/home" sh release/install.sh >> "$log" 2>&1; then failed 'a wrong checksum is accepted'; fi
+    test ! -e "$out/home/bin/phaselink" || failed 'a program with a wrong checksum is installed'
+    kill "$server"
+    trap - EXIT
+    line installer "$(size release/install.sh)" "newest release from a local server, checksum, first table in $seconds s"
 }
 
 image() {
@@ -200,13 +274,38 @@ workflows() {
 }
 
 site() {
-    cargo build --quiet -p phaselink >> "$log" 2>&1 || failed 'the program'
-    quietly release/site.sh "$target/debug/phaselink" "$target/site"
+    # The program of the archives is the fastest that there is, if this call has built it.
+    local program
+    program=$out/bin/$(uname -m)-unknown-linux-musl/phaselink
+    if [[ " $parts " != *" binaries "* ]] || ! test -x "$program"; then
+        quietly cargo build -p phaselink
+        program=$target/debug/phaselink
+    fi
+    quietly release/site.sh "$program" "$target/site"
     grep -q '](http' "$target/site/llms.txt" || failed 'llms.txt'
+    catalogue "$target/site/schemas/catalog.json"
     local part missing=
     for part in book explorer reports; do test -d "$target/site/$part" || missing="$missing $part"; done
     line site "$(du -sb "$target/site" | cut -f1 | grouped)" "$(find "$target/site" -type f | wc -l) files"
     test -z "$missing" || not_checked "site:$missing" 'cannot be made here'
+}
+
+# catalogue FILE: each entry has what SchemaStore's schema of catalogues requires, and the address of a schema beside it.
+catalogue() {
+    quietly python3 - "$1" <<'PYTHON'
+import json, pathlib, sys
+path = pathlib.Path(sys.argv[1])
+catalogue = json.loads(path.read_text())
+assert set(catalogue) == {"$schema", "version", "schemas"} and catalogue["schemas"], catalogue
+patterns = []
+for entry in catalogue["schemas"]:
+    assert set(entry) == {"name", "description", "fileMatch", "url"}, entry
+    assert entry["url"].startswith("https://"), entry
+    assert json.loads((path.parent / entry["url"].rsplit("/", 1)[1]).read_text())["$id"] == entry["url"], entry
+    patterns += entry["fileMatch"]
+assert sorted(patterns) == ["*.drive.toml", "*.sweep.toml"], patterns
+PYTHON
+    line 'schema catalogue' "$(size "$1")" "in SchemaStore's form, each address that of a schema"
 }
 
 # The module may import nothing: then it reads no clock, no file and no random number of its surroundings.

@@ -2,8 +2,10 @@
 # Install the program of the newest release, or of VERSION, into PREFIX/bin (~/.local/bin) with man pages and completions.
 #
 #   sh install.sh
+#
+# REPOSITORY is another address with the same releases: a mirror, or a rehearsal.
 set -eu
-repository=https://github.com/phaselink/phaselink
+repository=${REPOSITORY:-https://github.com/phaselink/phaselink}
 prefix=${PREFIX:-$HOME/.local}
 version=${VERSION:-$(curl -fsSLI -o /dev/null -w '%{url_effective}' "$repository/releases/latest" | sed 's,.*/v,,')}
 case $(uname -s)-$(uname -m) in

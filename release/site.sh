@@ -38,16 +38,24 @@ for paper in crates/core/reproductions/*/; do
 done
 report validate validate
 mkdir -p "$out/schemas"
-# The entries of a catalogue of schemas, by which editors find them from the names of files.
-cat > "$out/schemas/catalog.json" <<'ENTRIES'
-[
-  { "name": "phaselink drive file", "description": "A storage device", "fileMatch": ["*.drive.toml"], "url": "drive.json" },
-  { "name": "phaselink sweep plan", "description": "What a sweep varies", "fileMatch": ["*.sweep.toml"], "url": "sweep.json" }
-]
-ENTRIES
 "$program" check --schema > "$out/schemas/drive.json"
 "$program" check --schema=sweep > "$out/schemas/sweep.json"
 "$program" check --schema=results > "$out/schemas/results.json"
+# A catalogue of schemas in the form of SchemaStore's own (https://json.schemastore.org/schema-catalog.json), by which editors find a
+# schema from the name of a file. Its entries go into SchemaStore's catalogue as they are: the address of a schema is its \$id.
+# shellcheck disable=SC2016 # A name of a key.
+entry() { # NAME DESCRIPTION PATTERN FILE
+    printf '    {\n      "name": "%s",\n      "description": "%s",\n      "fileMatch": ["%s"],\n      "url": "%s"\n    }' \
+        "$1" "$2" "$3" "$(sed -n 's/^  "$id": "\(.*\)",*$/\1/p' "$out/schemas/$4")"
+}
+# shellcheck disable=SC2016
+{
+    printf '{\n  "$schema": "https://json.schemastore.org/schema-catalog.json",\n  "version": 1,\n  "schemas": [\n'
+    entry 'phaselink drive' 'Drive file of phaselink: a storage device with its interface, link, memory and host' '*.drive.toml' drive.json
+    printf ',\n'
+    entry 'phaselink sweep' 'Sweep plan of phaselink: a job, and the values that a sweep combines' '*.sweep.toml' sweep.json
+    printf '\n  ]\n}\n'
+} > "$out/schemas/catalog.json"
 crates/cli/docs/llms.sh > "$out/llms.txt"
 {
     echo '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>phaselink</title>'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The pictures of README.md and docs/reports.md: drawings of the program's reports, whole and without pixels, which follow the
-# light or dark scheme of whoever shows them. `make screenshots` runs this; look at what has changed.
+# The pictures of README.md, docs/reports.md and docs/python.md: drawings of the program's reports, whole and without pixels, which
+# follow the light or dark scheme of whoever shows them. `make screenshots` runs this; look at what has changed.
 #
 #   screenshots.sh PROGRAM
 set -eu
@@ -28,3 +28,16 @@ drawing compare '1-*.svg' compare nvme nvme-polled dc-express --bs 512,1k,2k,4k,
 drawing sweep '1-*.svg' sweep examples/lanes-and-latency.sweep.toml --state "$pages/sweep.state.jsonl"
 drawing dma '1-*.svg' dma --transfers 2000
 drawing reproduce '*-published-ones.svg' reproduce dc-express-fast14
+
+# The picture of docs/python.md, by matplotlib, in colours that can be read on light and on dark pages.
+python=$(realpath "${CARGO_TARGET_DIR:-target}")/python-wheel/bin/python
+if "$python" -c 'import matplotlib, phaselink' 2> /dev/null; then
+    {
+        for key in text.color axes.labelcolor axes.edgecolor xtick.color ytick.color legend.labelcolor; do echo "$key: 868d94"; done
+        printf '%s\n' 'legend.framealpha: 0' 'savefig.transparent: True' 'svg.fonttype: none' 'svg.hashsalt: phaselink'
+    } > "$pages/matplotlibrc"
+    MATPLOTLIBRC=$pages/matplotlibrc MPLBACKEND=agg SOURCE_DATE_EPOCH=0 "$python" examples/python/study.py "$images/python-study.svg" > /dev/null
+    echo "docs/images/python-study.svg: $(wc -c < "$images/python-study.svg") bytes"
+else
+    echo 'docs/images/python-study.svg: NOT renewed, for there is no package with matplotlib (make python)'
+fi

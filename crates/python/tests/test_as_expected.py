@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import types
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -90,6 +91,40 @@ def test_progress_needs_no_other_package(capfd, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     phaselink.run("nvme", number_ios=1000, progress=True)
     assert "nvme: 100%" in capfd.readouterr().err
+
+
+def test_progress_is_the_bar_of_tqdm_where_it_is_installed(monkeypatch):
+    shares, closed = [], []
+
+    class Bar:
+        def __init__(self, total, desc, **_):
+            assert total == 1.0
+            self.n = 0.0
+            self.desc = desc
+
+        def update(self, more):
+            self.n += more
+            shares.append((self.desc, self.n))
+
+        def close(self):
+            closed.append(self.desc)
+
+    module = types.ModuleType("tqdm.auto")
+    module.tqdm = Bar
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    phaselink.run("nvme", bs="4k", number_ios=100_000, progress=True)
+    phaselink.sweep("dc-express", {"link.lanes": [1, 2, 4]}, number_ios=500, progress=True)
+    assert closed == list(dict.fromkeys(desc for desc, _ in shares)) and len(closed) == 2
+    for name in closed:
+        told = [share for desc, share in shares if desc == name]
+        assert told == sorted(told) and told[-1] == pytest.approx(1.0)
+
+
+def test_bar_of_tqdm_itself_is_drawn_and_erased(capfd):
+    pytest.importorskip("tqdm")
+    phaselink.run("nvme", bs="4k", number_ios=100_000, progress=True)
+    assert "nvme:" in capfd.readouterr().err
 
 
 def test_texts_say_what_was_found_and_show_the_table(result):

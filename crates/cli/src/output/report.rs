@@ -69,18 +69,37 @@ impl Report {
     }
 }
 
-/// Returns the page with a line at its end that says how it was made: version, system, day and command.
+/// Returns the page with a line at its end that says how it was made: version, machine, day and command. No line breaks within
+/// a word of the command.
 fn with_foot(page: &str) -> String {
-    let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+    let words = std::iter::once(String::from("phaselink")).chain(std::env::args().skip(1).map(|word| quoted(&word)));
+    let words: Vec<String> = words.map(|word| format!("<span>{}</span>", escape(&word))).collect();
     let foot = format!(
-        "<p class=\"quiet foot\">Made by phaselink {} on {} {}, {}, by <code>phaselink {}</code></p>\n",
+        "<p class=\"quiet foot\">Made by phaselink {} on {}, {}, by <code>{}</code></p>\n",
         env!("CARGO_PKG_VERSION"),
-        std::env::consts::OS,
-        std::env::consts::ARCH,
+        escape(&machine()),
         stamp::day(),
-        escape(&words.join(" "))
+        words.join(" ")
     );
     page.replacen("</body>", &format!("{foot}</body>"), 1)
+}
+
+/// Returns the kind of machine: its processors, where the system tells them, and its system. Its name is left out, because a
+/// page is passed on to others; so are the processors of a page that has to be made again to the last byte.
+fn machine() -> String {
+    let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    let told = match stamp::is_repeatable() {
+        true => None,
+        false => std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| processors(&text)),
+    };
+    told.map_or(system.clone(), |processors| format!("{processors} ({system})"))
+}
+
+/// Returns number and kind of the processors that Linux lists; none if it names no kind.
+fn processors(cpuinfo: &str) -> Option<String> {
+    let mut kinds = cpuinfo.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let (_, kind) = kinds.next()?;
+    Some(format!("{} x {}", 1 + kinds.count(), kind.trim()))
 }
 
 /// Returns a word as a shell reads it.
@@ -89,5 +108,22 @@ fn quoted(word: &str) -> String {
     match !word.is_empty() && word.chars().all(is_plain) {
         true => String::from(word),
         false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_counted_and_named_where_linux_names_them() {
+        let text = "processor\t: 0\nmodel name\t: Xeon: 6430\nflags\t: fpu\n\nprocessor\t: 1\nmodel name\t: Xeon: 6430\n";
+        assert_eq!(processors(text).as_deref(), Some("2 x Xeon: 6430"));
+        assert_eq!(processors("processor\t: 0\nCPU implementer\t: 0x41\n"), None);
+    }
+
+    #[test]
+    fn words_of_a_command_are_quoted_where_a_shell_would_change_them() {
+        assert_eq!(["a-b=1,2", "", "a b", "it's"].map(quoted), ["a-b=1,2", "''", "'a b'", "'it'\\''s'"]);
     }
 }

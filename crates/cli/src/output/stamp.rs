@@ -35,10 +35,19 @@ fn at(document: Value, now: Duration) -> Value {
 /// Returns the day of now in UTC, as in `2026-11-23`; if SOURCE_DATE_EPOCH is set, the day of that second instead, so that a
 /// page can be made again to the last byte.
 pub(super) fn day() -> String {
-    let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let given = source_date();
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let (year, month, day) = calendar(given.unwrap_or_else(now) / DAY_S);
     format!("{year}-{:02}-{:02}", month + 1, day + 1)
+}
+
+/// Returns true if SOURCE_DATE_EPOCH is set: what is written then has to be the same on any machine and day.
+pub(super) fn is_repeatable() -> bool {
+    source_date().is_some()
+}
+
+fn source_date() -> Option<u64> {
+    std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok())
 }
 
 /// Returns year, month and day, the latter two counted from 0, of a day since 1970.

@@ -10,7 +10,11 @@ use super::text::{conclusion, count, is_statement, page_table, summary_table, va
 /// Returns the page.
 pub(super) fn page(papers: &[JudgedPaper]) -> String {
     let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
-    let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]).conclusion(&conclusion(&rows));
+    let title = match papers {
+        [paper] => format!("Published and simulated: {}", paper.rows.first().map_or("", |row| row.paper.as_str())),
+        _ => String::from("Published results, and simulated ones"),
+    };
+    let mut page = Page::new(&title, &[count(&rows)]).conclusion(&conclusion(&rows));
     if papers.len() > 1 {
         page = page.table("Verdicts by paper", &summary_table(&rows));
     }

@@ -93,10 +93,79 @@ fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
         let (first, _) = rest.split_once("<h2>").unwrap();
         let (_, conclusion) = first.split_once("class=\"conclusion\"").unwrap_or_else(|| panic!("{command}: {first}"));
         assert!(conclusion.replace('\u{a0}', " ").contains(wanted), "{command}: {conclusion}");
-        let foot = format!(", 1970-01-02, by <code>phaselink {command} --report out</code>");
-        assert!(page.contains(&foot), "{command}: {}", &page[page.len() - 400..]);
+        let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+        let foot = format!(" on {system}, 1970-01-02, by phaselink {command} --report out</p>");
+        assert!(without_marks(&page).contains(&foot), "{command}: {}", &page[page.len() - 400..]);
         assert_eq!(made(), page, "{command}");
     }
+}
+
+#[test]
+fn foot_names_the_day_and_the_processors_but_not_the_machine() {
+    let here = directory("reports-foot");
+    assert_eq!(phaselink(&here, "run nvme --number-ios 100 --report out").code, Some(0));
+    let page = fs::read_to_string(here.join("out/index.html")).unwrap();
+    let (_, foot) = page.split_once("<p class=\"quiet foot\">").unwrap();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    if let Some(kind) = cpuinfo.lines().find_map(|line| line.strip_prefix("model name\t: ")) {
+        assert!(foot.contains(&format!(" x {}", kind.trim())), "{foot}");
+    }
+    let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    assert!(machine.trim().len() < 5 || !foot.contains(machine.trim()), "{foot}");
+    assert!(foot.contains(", 20"), "{foot}");
+}
+
+/// A page for a reader who sees neither spans nor code.
+fn without_marks(page: &str) -> String {
+    ["<span>", "</span>", "<code>", "</code>"].iter().fold(String::from(page), |page, mark| page.replace(mark, ""))
+}
+
+#[test]
+fn every_row_of_a_paper_has_its_verdict_beside_its_name_and_figures_show_what_was_published() {
+    let here = directory("reports-verdicts");
+    let ran = phaselink(&here, "reproduce moneta-talk-2011 --report out");
+    assert!([Some(0), Some(1)].contains(&ran.code), "{}", ran.stderr);
+    let page = fs::read_to_string(here.join("out/index.html")).unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(here.join("out/result.json")).unwrap()).unwrap();
+    assert!(page.contains("<h1>Published and simulated: moneta-talk-2011</h1>"));
+    let (_, table) = page.split_once("all rows, with verdicts</h2>").unwrap();
+    assert!(table.contains("<tr><th>id</th><th>verdict</th>"), "the first two columns are never cut off");
+    let rows = document["rows"].as_array().unwrap();
+    assert!(rows.len() > 5);
+    for row in rows {
+        let (id, verdict) = (row["id"].as_str().unwrap(), row["verdict"].as_str().unwrap());
+        let (_, cells) = table.split_once(&format!("<tr><td>{id}</td>")).unwrap_or_else(|| panic!("{id}"));
+        let (cell, _) = cells.split_once("</td>").unwrap();
+        assert!(cell.ends_with(&format!(">{verdict}")), "{id}: {cell}");
+    }
+    for drawn in ["class=\"mark", "class=\"allowed\"", "class=\"published\""] {
+        assert!(page.contains(drawn), "{drawn}");
+    }
+}
+
+#[test]
+fn all_plots_of_a_column_of_a_sweep_have_one_scale() {
+    let here = directory("reports-scales");
+    let plan = "drive = \"dc-express\"\njob = { number_ios = 200 }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [1, 8]\n\
+                [[axis]]\nkey = \"media.read_ns\"\nvalues = [50, 100, 200, 400, 800]\n\
+                [[axis]]\nkey = \"job.bs\"\nvalues = [\"512\", \"1k\", \"2k\", \"4k\", \"8k\", \"16k\"]\n";
+    fs::write(here.join("plan.toml"), plan).unwrap();
+    let ran = phaselink(&here, "sweep plan.toml --columns mean_ns,iops --report out");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let page = fs::read_to_string(here.join("out/index.html")).unwrap();
+    let drawings: Vec<&str> = page.split("<svg ").skip(1).collect();
+    let labels = |drawing: &str| -> Vec<String> {
+        let ends = drawing.split("text-anchor=\"end\">").skip(1);
+        ends.filter_map(|rest| rest.split_once('<').map(|(label, _)| String::from(label))).collect()
+    };
+    assert_eq!(drawings.len(), 4, "two columns, each for two numbers of lanes");
+    for column in ["mean over", "IOPS over"] {
+        let of_column: Vec<Vec<String>> =
+            drawings.iter().filter(|drawing| drawing.contains(column)).map(|drawing| labels(drawing)).collect();
+        assert!(of_column.len() == 2 && of_column[0].len() > 2 && of_column[0] == of_column[1], "{of_column:?}");
+    }
+    assert!(page.contains("link.lanes = 1") && page.contains("link.lanes = 8"));
 }
 
 #[test]

@@ -182,6 +182,19 @@ impl PaperFigure {
         }
     }
 
+    /// Returns the title of the vertical axis: what the unit measures.
+    fn title_of_values(&self) -> &str {
+        match self.unit.as_str() {
+            "1/s" => "a second",
+            "1" => "",
+            "ns" => "time",
+            "J" => "energy",
+            "B/s" => "bandwidth",
+            "%" => "share",
+            unit => unit,
+        }
+    }
+
     fn stacked(&self) -> String {
         let shown = |value: f64| self.shown(value);
         let names: Vec<String> = self.series.iter().map(|(name, _)| name.clone()).collect();
@@ -191,7 +204,7 @@ impl PaperFigure {
             Column { name: point.to_string(), parts }
         };
         let stacked: Vec<Column> = self.points.iter().enumerate().map(column).collect();
-        let y = PlotAxis { name: "", scale: Scale::Linear, shown: &shown };
+        let y = PlotAxis { name: self.title_of_values(), scale: Scale::Linear, shown: &shown };
         columns(&self.x, &y, &keys.collect::<Vec<_>>(), &stacked, 0.0, &self.title)
     }
 
@@ -208,6 +221,6 @@ impl PaperFigure {
         let published = PlotLine::marks("published", self.published.iter().copied());
         let is_published = !published.points.is_empty();
         let curves: Vec<PlotLine> = self.series.iter().map(line).chain(is_published.then_some(published)).collect();
-        lines(&x, &PlotAxis { name: "", scale: Scale::Linear, shown: &shown }, &curves, &self.title)
+        lines(&x, &PlotAxis { name: self.title_of_values(), scale: Scale::Linear, shown: &shown }, &curves, &self.title)
     }
 }

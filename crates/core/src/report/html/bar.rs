@@ -20,14 +20,17 @@ pub(super) struct BarSegment {
     pub share: f64,
     /// Figure that the legend shows beside the share.
     pub figure: String,
+    /// Value of the figure in the unit that the CSV file names.
+    pub value: f64,
     /// Light enough for dark text.
     pub colour: String,
 }
 
-/// The bar, with a label in every segment that has room for its name or number, and a numbered legend.
+/// The bar, with a label in every segment that has room for its name or number, and a numbered legend. `unit` is that of the
+/// values in the CSV file.
 ///
 /// What the shares leave of the whole stays empty.
-pub(super) fn stacked_bar(label: &str, segments: &[BarSegment]) -> String {
+pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> String {
     let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;
     for (place, segment) in segments.iter().enumerate() {
@@ -37,10 +40,10 @@ pub(super) fn stacked_bar(label: &str, segments: &[BarSegment]) -> String {
         }
         left += width;
     }
-    let rows = segments.iter().map(|it| vec![it.name.clone(), it.share.to_string(), it.figure.clone()]);
-    drawing.push_str(&super::data(&["part", "share", "figure"], rows));
+    let rows = segments.iter().map(|it| vec![it.name.clone(), it.share.to_string(), it.value.to_string()]);
+    drawing.push_str(&super::data(&["part", "share", unit], rows));
     format!(
-        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n{}</figure>\n",
+        "<figure>\n<svg class=\"stack\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n{}</figure>\n",
         legend(segments)
     )
 }
@@ -78,7 +81,7 @@ fn legend(segments: &[BarSegment]) -> String {
             )
         })
         .collect();
-    format!("<table>\n<tbody>\n{rows}</tbody>\n</table>\n")
+    format!("<div class=\"wide\"><table>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
 }
 
 #[cfg(test)]
@@ -86,13 +89,13 @@ mod tests {
     use super::*;
 
     fn segment(name: &str, share: f64) -> BarSegment {
-        BarSegment { name: name.to_string(), share, figure: "1 ns".to_string(), colour: "red".to_string() }
+        BarSegment { name: name.to_string(), share, figure: "1 ns".to_string(), value: 1.0, colour: "red".to_string() }
     }
 
     #[test]
     fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
         let drawing =
-            stacked_bar("", &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
+            stacked_bar("", "ns", &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
         assert!(drawing.contains(">a long stage name</text>"));
         assert!(drawing.contains(">2</text>"));
         assert!(!drawing.contains(">3</text>") && !drawing.contains(">x</text>"));
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn shares_that_exceed_the_whole_do_not_leave_the_drawing() {
-        let drawing = stacked_bar("", &[segment("a", 0.8), segment("b", 0.8)]);
+        let drawing = stacked_bar("", "ns", &[segment("a", 0.8), segment("b", 0.8)]);
         assert!(drawing.contains("x=\"720.00\" width=\"178.00\""), "{drawing}");
     }
 }

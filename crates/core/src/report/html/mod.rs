@@ -77,6 +77,9 @@ fn shortened(text: &str, characters_max: usize) -> String {
     }
 }
 
+/// Columns from which on a table is broader than a page's text.
+const BROAD_MIN: usize = 10;
+
 /// A text table as an HTML table.
 fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
@@ -86,7 +89,8 @@ fn table(table: &Table) -> String {
     let head = cells("th", &mut table.columns().map(|(header, _)| header));
     let rows: String =
         table.rows().map(|row| format!("<tr>{}</tr>\n", cells("td", &mut row.iter().map(String::as_str)))).collect();
-    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
+    let class = if table.columns().count() < BROAD_MIN { "wide" } else { "wide broad" };
+    format!("<div class=\"{class}\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
 }
 
 /// Returns the class of a cell: numbers stand at the right, long texts break, and verdicts have a mark.

@@ -9,9 +9,9 @@ use super::{colour, escape};
 use crate::ledger::Latency;
 use crate::time::Span;
 
-/// Of a plot that has a page's width to itself, and of one beside another.
-const WIDE: (f64, f64) = (900.0, 340.0);
-const HALF: (f64, f64) = (450.0, 270.0);
+/// Width and height of a plot, as those of lines have them.
+const WIDTH: f64 = 450.0;
+const HEIGHT: f64 = 270.0;
 /// Margins of the plotting area.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
@@ -33,19 +33,18 @@ pub struct LatencySeries<'a> {
 
 /// The plot of all series with its legend; a line ends where one request is left beyond it.
 pub fn percentiles(series: &[LatencySeries]) -> String {
-    let told = "<figcaption>Latency that a share of the requests does not exceed.</figcaption>\n";
-    drawn(series, WIDE, ("", told))
+    super::page::side_by_side(&[drawn(series, "Latency that a share of the requests does not exceed")])
 }
 
 /// Plots percentiles for a place beside other plots.
 pub fn percentiles_beside(series: &[LatencySeries], caption: &str) -> String {
-    drawn(series, HALF, (caption, ""))
+    drawn(series, caption)
 }
 
-fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (caption, below): (&str, &str)) -> String {
+fn drawn(series: &[LatencySeries], caption: &str) -> String {
     let (above, label) = (super::caption(caption), if caption.is_empty() { "" } else { ", " });
     let label = format!("{label}{}", escape(caption));
-    let axes = Axes::around(series, (width, height));
+    let axes = Axes::around(series);
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
         let _ = writeln!(
@@ -58,8 +57,7 @@ fn drawn(series: &[LatencySeries], (width, height): (f64, f64), (caption, below)
     }
     drawing.push_str(&values(series));
     format!(
-        "<figure>\n{above}{}<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Latency by percentile{label}\">\n{drawing}</svg>\n\
-         {below}</figure>\n",
+        "<figure>\n{above}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency by percentile{label}\">\n{drawing}</svg>\n</figure>\n",
         super::keys(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
     )
 }
@@ -82,27 +80,25 @@ struct Axes {
     nines: f64,
     low_ps: f64,
     high_ps: f64,
-    width: f64,
-    height: f64,
 }
 
 impl Axes {
-    fn around(series: &[LatencySeries], (width, height): (f64, f64)) -> Axes {
+    fn around(series: &[LatencySeries]) -> Axes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
         let low_ps = ticks().take_while(|tick| *tick <= min_ps as f64).last().unwrap_or(1.0);
         let high_ps = ticks().find(|tick| *tick > max_ps as f64).unwrap_or(max_ps as f64 * 2.0);
-        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps, width, height }
+        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps }
     }
 
     fn x(&self, nines: f64) -> f64 {
-        LEFT + (self.width - LEFT - RIGHT) * nines / self.nines
+        LEFT + (WIDTH - LEFT - RIGHT) * nines / self.nines
     }
 
     fn y(&self, ps: f64) -> f64 {
         let share = libm::log(ps.max(self.low_ps) / self.low_ps) / libm::log(self.high_ps / self.low_ps);
-        TOP + (self.height - TOP - BOTTOM) * (1.0 - share)
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
     }
 
     /// The line of one series in the drawing's coordinates.
@@ -123,12 +119,12 @@ impl Axes {
         for tick in visible {
             let y = self.y(tick);
             let name = units::span(Span::from_ps(tick as u64));
-            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", self.width - RIGHT);
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", WIDTH - RIGHT);
             let _ = writeln!(text, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 8.0, y + 4.0);
         }
         let mut end = f64::MIN;
         for (name, nines) in nine_ticks(self.nines) {
-            let (x, foot) = (self.x(nines), self.height - BOTTOM);
+            let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
             let half = characters(&name) as f64 * CHARACTER / 2.0;
             if x - half < end {
                 continue;
@@ -174,7 +170,7 @@ mod tests {
     #[test]
     fn equal_latencies_draw_a_level_line_between_two_ticks() {
         let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }], WIDE);
+        let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }]);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
         let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
@@ -191,10 +187,10 @@ mod tests {
     fn no_latency_leaves_the_drawing() {
         for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
             let latency = latency_of(spans);
-            let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }], WIDE);
+            let axes = Axes::around(&[LatencySeries { name: String::new(), latency: &latency }]);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
-                assert!((0.0..=WIDE.0).contains(&number), "{number}");
+                assert!((0.0..=WIDTH).contains(&number), "{number}");
             }
         }
     }

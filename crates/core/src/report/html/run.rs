@@ -158,10 +158,14 @@ fn tiles(outcome: &Outcome, usage: &[ResourceUse]) -> String {
     ];
     let all: Vec<(String, &DirectionOutcome)> = directions(outcome).collect();
     for (name, figures) in all.iter().take(TILED_MAX) {
-        let of = if all.len() > 1 { format!(" ({name})") } else { String::new() };
+        let of = match (all.len(), outcome.jobs.len()) {
+            (1, _) => String::new(),
+            (_, 1) => format!(" of {}s", name.rsplit(", ").next().unwrap_or(name)),
+            _ => format!(" ({name})"),
+        };
         tiles.push((units::span(figures.total.mean()), format!("mean latency{of}")));
         let p99 = figures.total.known_percentile(99.0);
-        tiles.extend(p99.map(|span| (units::span(span), format!("99 % are faster{of}"))));
+        tiles.extend(p99.map(|span| (units::span(span), format!("99th percentile{of}"))));
     }
     tiles
         .extend(usage.first().map(|used| (format!("{:.0} %", 100.0 * used.share), format!("busy: {}", used.resource))));
@@ -202,7 +206,8 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
         .map(|(stage, mean_ns)| BarSegment {
             name: escape(stage),
             share: mean_ns / total_ns,
-            figure: format!("{mean_ns:.1} ns"),
+            figure: units::quantity(mean_ns / 1e9, "s"),
+            value: mean_ns,
             colour: colour::of_stage(stage, stack),
         })
         .collect();
@@ -210,7 +215,7 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
         "<h3>{}: {} on average</h3>\n{}",
         escape(name),
         units::span(figures.total.mean()),
-        stacked_bar(&format!("Stages of {}", escape(name)), &segments)
+        stacked_bar(&format!("Stages of {}", escape(name)), "ns", &segments)
     )
 }
 
@@ -232,13 +237,14 @@ fn link(outcome: &Outcome) -> String {
                 name: kind.to_string(),
                 share: busy * *bytes as f64 / wire.bytes().max(1) as f64,
                 figure: units::quantity(*bytes as f64, "B"),
+                value: *bytes as f64,
                 colour: colour::of_part(SystemPart::Link, place),
             })
             .collect();
         format!(
             "<h3>{name}: busy {} of the time</h3>\n{}",
             units::percent(busy),
-            stacked_bar(&format!("Link, {name}"), &segments)
+            stacked_bar(&format!("Link, {name}"), "bytes", &segments)
         )
     });
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
