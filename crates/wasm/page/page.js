@@ -101,7 +101,7 @@ function comparison(result, was) {
 function change(now, was) {
   if (now == null || was == null || !was) return "";
   const share = now / was - 1;
-  if (Math.abs(share) < 0.0005) return "as pinned";
+  if (Math.abs(share) < 0.0005) return "";
   return Math.abs(share) < 1 ? `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}` : `×${(now / was).toFixed(1)}`;
 }
 
@@ -123,7 +123,7 @@ function drawTiles(result, was) {
   ].map(([told, read, name]) => {
     const say = (values) => (told === inWords ? told(values) : told(values[0]));
     const [now, before] = [read(result), was && read(was)];
-    const beside = before ? `<span class="beside">${say(before)} pinned${now.length === before.length ? `: ${now.map((it, place) => change(it, before[place])).join(" / ")}` : ""}</span>` : "";
+    const beside = before ? `<span class="beside">${now.length === before.length ? `${now.map((it, place) => change(it, before[place]) || "the same").join(" / ")} for ` : ""}${say(before)} pinned</span>` : "";
     return `<div class="tile"><b>${say(now)}</b><span>${name}</span>${beside}</div>`;
   });
   const [busiest] = result.phaselink.usage;

@@ -186,7 +186,7 @@ const TESTS = {
     const pinned = simulator.ask(await evaluate("runQuestion(pinnedSettings())"));
     assert.equal(await evaluate("JSON.stringify(shown.was)"), JSON.stringify(pinned));
     assert.match(await text("told"), /Beside the pinned Flash SSD of 2022.*as fast a request.*in media/);
-    assert.match(await text("tiles"), /pinned: −\d+ %/);
+    assert.match(await text("tiles"), /−\d+ % for [\d.]+ µs pinned/);
     assert.match(await text("stages"), /Pinned: Flash SSD.*difference/);
     assert.equal(await evaluate("$('curve').querySelectorAll('polyline[stroke-dasharray]').length"), 3);
     // The address brings both states back, and they can be swapped.

@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn processors_are_counted_and_named_where_linux_names_them() {
-        let text = "processor\t: 0\nmodel name\t: Xeon: 6430\nflags\t: fpu\n\nprocessor\t: 1\nmodel name\t: Xeon: 6430\n";
+        let text =
+            "processor\t: 0\nmodel name\t: Xeon: 6430\nflags\t: fpu\n\nprocessor\t: 1\nmodel name\t: Xeon: 6430\n";
         assert_eq!(processors(text).as_deref(), Some("2 x Xeon: 6430"));
         assert_eq!(processors("processor\t: 0\nCPU implementer\t: 0x41\n"), None);
     }

@@ -49,7 +49,7 @@ pub(super) fn stacked_bar(label: &str, unit: &str, segments: &[BarSegment]) -> S
 }
 
 fn rectangle(place: usize, segment: &BarSegment, left: f64, width: f64) -> String {
-    let BarSegment { name, share, figure, colour } = segment;
+    let BarSegment { name, share, figure, colour, .. } = segment;
     let mut text = format!(
         "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
          rx=\"2\" fill=\"{colour}\"/>",
@@ -94,8 +94,11 @@ mod tests {
 
     #[test]
     fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
-        let drawing =
-            stacked_bar("", "ns", &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
+        let drawing = stacked_bar(
+            "",
+            "ns",
+            &[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)],
+        );
         assert!(drawing.contains(">a long stage name</text>"));
         assert!(drawing.contains(">2</text>"));
         assert!(!drawing.contains(">3</text>") && !drawing.contains(">x</text>"));

@@ -48,6 +48,10 @@ pub fn scatter(x: &str, y: &str, shown: &dyn Fn(f64) -> String, series: &[Scatte
             );
         }
     }
+    let row =
+        |name: &str, it: &ScatterPoint| [name, &it.name, &it.x.to_string(), &it.y.to_string()].map(String::from).into();
+    let rows = series.iter().flat_map(|one| one.points.iter().map(move |point| row(&one.name, point)));
+    drawing.push_str(&super::data(&["series", "name", x, y], rows));
     let keys = super::keys(series.iter().enumerate().map(|(place, one)| (one.name.as_str(), colour::of_series(place))));
     let (caption, label) = (super::caption(caption), escape(&format!("{y} over {x}")));
     format!(
@@ -77,5 +81,6 @@ mod tests {
         assert!(drawn.contains("cx=\"422.0\" cy=\"24.0\""), "{drawn}");
         assert!(drawn.contains("cx=\"70.0\" cy=\"24.0\""), "{drawn}");
         assert!(!drawn.contains("no: "), "a value of zero has no logarithm");
+        assert!(drawn.contains("<metadata>series,name,measured,predicted\na,&lt;low&gt;,1,1\n"), "{drawn}");
     }
 }
