@@ -81,7 +81,7 @@ fn pages_begin_with_a_conclusion_and_end_with_how_they_were_made() {
         ("compare nvme dc-express --ios 200 --bs 512 --iodepth 1", "has the lowest latency"),
         ("sweep plan.toml", "moves it most"),
         ("reproduce moneta-talk-2011", "predictions are reproduced"),
-        ("validate BAM", "measurements are answered"),
+        ("validate BDV", "measurements are answered"),
     ] {
         let made = || {
             let mut ran = program();
