@@ -97,7 +97,7 @@ fn table(table: &Table) -> String {
 fn class((header, side): (&str, Alignment), cell: &str) -> &'static str {
     match (side, header, cell) {
         (Alignment::Right, _, _) => " class=\"number\"",
-        (_, "quantity" | "most of it from", _) => " class=\"long\"",
+        (_, "quantity" | "most of it from" | "reason", _) => " class=\"long\"",
         (_, "verdict", "reproduced" | "given") => " class=\"verdict good\"",
         (_, "verdict", "off" | "unexplained") => " class=\"verdict off\"",
         _ => "",
