@@ -74,7 +74,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let data = arguments.data.as_deref().map_or_else(DataSet::shipped, DataSet::of)?;
     let plans = chosen(&data.plans, &arguments.sources)?;
     if arguments.list {
-        output::print(&output::shown(&text::list(&plans, &data.measurements)))?;
+        output::print(&text::list(&plans, &data.measurements))?;
         return Ok(Ending::Fine);
     }
     let report = arguments.report.open()?;
@@ -100,7 +100,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let document = output::headed("validate", validation.document(&rows));
     let validated = Validated { rows, sources, total };
     if let Some(report) = report {
-        report.write(&page::page(&validated, &text::list(&plans, &data.measurements)), &document)?;
+        report.write(&page::page(&validated), &document)?;
     }
     match (arguments.json, arguments.csv) {
         (true, _) => output::print_json(&document)?,

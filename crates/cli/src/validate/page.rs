@@ -1,6 +1,5 @@
 //! Formats measurements beside the model's values as a page, for `--report`.
 
-use phaselink_core::report::Table;
 use phaselink_core::report::html::page::{Page, side_by_side};
 use phaselink_core::report::html::scatter::{ScatterPoint, ScatterSeries, scatter};
 use phaselink_core::results::units;
@@ -14,8 +13,8 @@ const WORST: usize = 10;
 /// Number of sources with a colour of their own; the smaller ones share one.
 const COLOURS_MAX: usize = 7;
 
-/// Returns the page; `titles` is the table of the sources with their titles.
-pub(super) fn page(validated: &Validated, titles: &Table) -> String {
+/// Returns the page.
+pub(super) fn page(validated: &Validated) -> String {
     let told = [conclusion(&validated.total), format!("By provenance: {}.", provenances(&validated.total.provenance))];
     let plots = [
         plot(validated, MeasuredKind::Latency, "Latencies", &|ns| units::quantity(ns / 1e9, "s")),
@@ -25,7 +24,6 @@ pub(super) fn page(validated: &Validated, titles: &Table) -> String {
     let mut page = Page::new("Measurements, and what the model says", &[])
         .conclusion(&told)
         .section("Measured against predicted", &side_by_side(&plots.into_iter().flatten().collect::<Vec<_>>()))
-        .table("Sources", titles)
         .table("Agreement by source", &sources(validated))
         .table("Not answered", &classes(&validated.total));
     for source in &validated.sources {

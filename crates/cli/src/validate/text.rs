@@ -62,13 +62,13 @@ fn verdict(counted: &[&Agreement], found: &FoldsDocument) -> String {
     )
 }
 
-/// Returns the sources with their numbers of rows and their titles.
-pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> Table {
+/// Returns the sources with their numbers of rows.
+pub(super) fn list(plans: &[SourcePlan], measurements: &[MeasuredValue]) -> String {
     let mut table = Table::new().left("source").right("rows").left("title");
     for plan in plans {
         table.row([plan.source.clone(), count(measurements, &plan.source).to_string(), plan.title.clone()]);
     }
-    table
+    shown(&table)
 }
 
 /// Returns the conclusion, the summaries, what is not answered, and the rows with the largest errors.
