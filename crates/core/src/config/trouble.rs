@@ -4,11 +4,13 @@
 //!   at=2s for=500ms stall                          in a time
 //!   at=request:1000 for=20requests error           at a request, for as many
 //!   at=3s error rate=0.01 operation=read           until the next return
+//!   at=request:9 from=2s until=4s error             at a request, counted in a time
 //!   at=8s return
 //! ```
 //!
 //! A line has words in any order: a kind of trouble, its beginning `at=`, its length `for=`, and keys of the kind. Each line is
-//! read into a fault rule ([`Fault`]), the form in which a drive keeps it.
+//! read into a fault rule ([`Fault`]), the form in which a drive keeps it, and [`Fault::line`] returns a line that is read into the
+//! same rule.
 
 use serde_json::Value as Json;
 
@@ -27,7 +29,7 @@ const ALIASES: [(&str, FaultAction); 2] =
 const KEY_ALIASES: [(&str, &str); 3] =
     [("rate", "probability"), ("iops", "rate_iops"), ("mib_per_s", "rate_mib_per_s")];
 /// Keys of fault rules that `at=` and `for=` stand for.
-const TIMED: [&str; 7] = ["action", "at", "from_us", "until_us", "first", "times", "for_us"];
+const TIMED: [&str; 5] = ["action", "at", "first", "times", "for_us"];
 /// Word that ends all trouble before it that has no length.
 const RETURN: &str = "return";
 /// Units of time, with their lengths in picoseconds; those that end in another one first.
@@ -80,11 +82,18 @@ impl TroubleTimeline {
     }
 }
 
-/// True if a text is a line of a timeline rather than the table of a fault rule.
+/// True if a text is a line of a timeline rather than the table of a fault rule: it has a beginning, a length, or among several
+/// words one that could be a kind of trouble. A table has quotes, or keys with spaces around their signs.
 pub(crate) fn is_line(text: &str) -> bool {
-    let word = text.split_whitespace().next().unwrap_or("");
-    let is_timed = ["at=", "for="].iter().any(|start| word.starts_with(start));
-    is_timed || (!word.contains('=') && kind(word).is_some() && !text.contains(" = "))
+    let is_table = text.starts_with('{') || text.contains(['"', '\'']) || text.contains(" =") || text.contains("= ");
+    if is_table {
+        return false;
+    }
+    let is_bare = |word: &str| !word.is_empty() && word.chars().all(|sign| sign.is_ascii_lowercase() || sign == '-');
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_timed = words.iter().any(|word| word.starts_with("at=") || word.starts_with("for="));
+    let is_known = |word: &&str| kind(word).is_some() || *word == RETURN;
+    is_timed || words.iter().any(is_known) || (words.len() > 1 && words.iter().any(|word| is_bare(word)))
 }
 
 /// Ends all events before a return that have no end yet.
@@ -128,9 +137,11 @@ fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
         return Err(wrong(found, &format!("one of {}", all())));
     };
     let value = |key: &str| pairs.iter().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-    let measure = |key, form| value(key).map(|text| measure(text).ok_or_else(|| wrong(format!("{key}={text}"), form)));
-    let at = measure("at", "at=TIME or at=request:NUMBER, as in at=2s or at=request:1000").transpose()?;
-    let length = measure("for", "for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests").transpose()?;
+    let measured = |key: &str, read: fn(&str) -> Result<TroubleMeasure, String>| {
+        let read = |text| read(text).map_err(|allowed| wrong(format!("{key}={text}"), &allowed));
+        value(key).map(read).transpose()
+    };
+    let (at, length) = (measured("at", beginning)?, measured("for", length)?);
     if name == RETURN {
         return match (at, length, pairs.len()) {
             (Some(TroubleMeasure::Time(at)), None, 1) => Ok(TroubleLine::Return(at)),
@@ -143,6 +154,11 @@ fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
     };
     let mut fault = Fault { action, ..Fault::default() };
     let is_at_request = matches!(at, Some(TroubleMeasure::Requests(_)));
+    let has_until = value("until").is_some();
+    if (value("from").is_some() && !is_at_request) || (has_until && matches!(length, Some(TroubleMeasure::Time(_)))) {
+        let allowed = "from=TIME with at=request:NUMBER, until=TIME without for=TIME";
+        return Err(wrong(String::from("a second beginning or end"), allowed));
+    }
     begin(&mut fault, at).map_err(|allowed| wrong(format!("{name} at a request"), allowed))?;
     for pair in &pairs {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -152,7 +168,7 @@ fn read_line(place: &Place, line: &str) -> Result<TroubleLine, Problem> {
     }
     let has_end =
         last(&mut fault, is_at_request, length).map_err(|allowed| wrong(format!("the length of {name}"), allowed))?;
-    Ok(TroubleLine::Event { fault, has_end })
+    Ok(TroubleLine::Event { fault, has_end: has_end || has_until })
 }
 
 /// Sets the beginning of an event.
@@ -180,7 +196,7 @@ fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) 
     match length {
         None if is_at_request && fault.action == PowerCut => return Err("for=TIME, as in for=500ms"),
         // What begins at a request is over with it.
-        None if is_at_request && !matches!(fault.action, Stall | SlowDown | Throttle | PowerCut) => fault.times = 1,
+        None if is_at_request && !goes_on(fault.action) && fault.until.is_zero() => fault.times = 1,
         None => return Ok(fault.action == Remove),
         Some(TroubleMeasure::Time(span)) if span.is_zero() => return Err("for=TIME above 0"),
         Some(TroubleMeasure::Time(span)) if is_instant => fault.outage = span,
@@ -197,6 +213,11 @@ fn last(fault: &mut Fault, is_at_request: bool, length: Option<TroubleMeasure>) 
     Ok(true)
 }
 
+/// True if trouble of this kind that begins at a request goes on after it without a length.
+fn goes_on(action: FaultAction) -> bool {
+    matches!(action, FaultAction::Stall | FaultAction::SlowDown | FaultAction::Throttle | FaultAction::PowerCut)
+}
+
 /// Sets a key of an event; an error says what is allowed.
 fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), String> {
     let name = KEY_ALIASES.iter().find(|(alias, _)| *alias == given).map_or(given, |(_, key)| key);
@@ -211,9 +232,9 @@ fn set(place: &Place, fault: &mut Fault, given: &str, text: &str) -> Result<(), 
     }
     let (key, allowed) = (key.name, key.allowed.clone());
     let node = match unit(key) {
-        "us" => match measure(text) {
-            Some(TroubleMeasure::Time(span)) => number_node(place, &span.write(key)),
-            _ => return Err(String::from("a time with its unit, as in 500ms, 20us or 2s")),
+        "us" => match time(text) {
+            Some(span) => number_node(place, &span.write(key)),
+            None => return Err(String::from("a time with its unit, as in 500ms, 20us or 2s")),
         },
         _ => parse_value(place, text).or_else(|_| parse_value(place, &format!("\"{text}\""))).ok(),
     };
@@ -232,53 +253,117 @@ fn word(key: &'static str) -> &'static str {
     alias.unwrap_or_else(|| stem(key))
 }
 
-/// Reads `500ms`, `request:1000` or `20requests`.
-fn measure(text: &str) -> Option<TroubleMeasure> {
-    let requests = text.strip_prefix("request:");
-    let requests = requests.or_else(|| text.strip_suffix("requests")).or_else(|| text.strip_suffix("request"));
-    if let Some(number) = requests {
-        return number.parse().ok().filter(|number| *number > 0).map(TroubleMeasure::Requests);
-    }
+/// Reads a time with its unit.
+fn time(text: &str) -> Option<Span> {
     let (number, ps) = UNITS.iter().find_map(|(unit, ps)| Some((text.strip_suffix(unit)?, ps)))?;
     let number: f64 = number.parse().ok().filter(|number: &f64| *number >= 0.0)?;
     let span = Span::from_ns_f64(number * ps / 1e3);
-    (Time::ZERO + span < Time::NEVER && number * ps <= 1e14).then_some(TroubleMeasure::Time(span))
+    (Time::ZERO + span < Time::NEVER && number * ps <= 1e14).then_some(span)
+}
+
+/// Reads a number of requests above 0.
+fn requests(number: &str) -> Option<u64> {
+    number.parse().ok().filter(|number| *number > 0)
+}
+
+/// Returns the number of `20requests` or `1request`.
+fn counted(text: &str) -> Option<u64> {
+    requests(text.strip_suffix("requests").or_else(|| text.strip_suffix("request"))?)
+}
+
+/// Returns the number of `request:1000`.
+fn numbered(text: &str) -> Option<u64> {
+    requests(text.strip_prefix("request:")?)
+}
+
+/// Reads the beginning of an event; an error says what is allowed.
+fn beginning(text: &str) -> Result<TroubleMeasure, String> {
+    let found = numbered(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
+    found.ok_or_else(|| match counted(text) {
+        Some(number) => format!("at=request:{number}, which is the number of a request; only for= counts requests"),
+        None => String::from("at=TIME or at=request:NUMBER, as in at=2s or at=request:1000"),
+    })
+}
+
+/// Reads the length of an event; an error says what is allowed.
+fn length(text: &str) -> Result<TroubleMeasure, String> {
+    let found = counted(text).map(TroubleMeasure::Requests).or_else(|| time(text).map(TroubleMeasure::Time));
+    found.ok_or_else(|| match numbered(text) {
+        Some(number) => format!("for={number}requests, which is a count of requests; only at= names one"),
+        None => String::from("for=TIME or for=NUMBERrequests, as in for=500ms or for=20requests"),
+    })
+}
+
+/// Writes a time with the largest unit of which it is a whole number.
+fn time_text(span: Span) -> String {
+    let (ps, smallest) = (span.as_ps() as f64, ("ns", 1e3));
+    let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
+    let (name, unit) = [UNITS[3], UNITS[0], UNITS[1]].iter().find(fits).copied().unwrap_or(smallest);
+    format!("{}{name}", ps / unit)
 }
 
 impl Fault {
-    /// Returns this rule as a line of a timeline.
+    /// Returns a line of a timeline that is read into this rule; the table of the rule if no line is.
     pub fn line(&self) -> String {
-        let time = |span: Span| {
-            let (ps, (name, unit)) = (span.as_ps() as f64, ("ns", 1e3));
-            let fits = |(_, unit): &&(&str, f64)| ps >= *unit && ps % unit == 0.0;
-            let order = [UNITS[3], UNITS[0], UNITS[1]];
-            let (name, unit) = order.iter().find(fits).copied().unwrap_or((name, unit));
-            format!("{}{name}", ps / unit)
-        };
-        let mut words = Vec::new();
-        match self.first {
-            1 if self.from.is_zero() => {}
-            1 => words.push(format!("at={}", time(self.from))),
-            first => words.push(format!("at=request:{first}")),
+        let (line, place) = (self.words(), Place::whole("line"));
+        let is_same = matches!(read_line(&place, &line), Ok(TroubleLine::Event { fault, .. }) if fault == *self);
+        let pair = |(key, value): (&str, Json)| format!("{key} = {value}");
+        match is_same {
+            true => line,
+            false => format!("{{ {} }}", self.said().into_iter().map(pair).collect::<Vec<_>>().join(", ")),
         }
-        let length = if self.until.is_zero() { self.lasts } else { self.until - self.from };
-        match self.action {
-            FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits => {
-                words.push(format!("for={}", time(self.outage)));
+    }
+
+    /// Returns the words of a line for this rule.
+    fn words(&self) -> String {
+        let is_instant = matches!(self.action, FaultAction::PowerCut | FaultAction::Reset | FaultAction::StarveCredits);
+        // A time counts from a request only behind that request.
+        let is_at_request =
+            self.first > 1 || !self.lasts.is_zero() || self.subject() != self.action_at_time().subject();
+        let mut words = Vec::new();
+        match is_at_request {
+            true => words.push(format!("at=request:{}", self.first)),
+            false if self.from.is_zero() => {}
+            false => words.push(format!("at={}", time_text(self.from))),
+        }
+        let (mut has_from, mut has_until) = (is_at_request && !self.from.is_zero(), !self.until.is_zero());
+        match () {
+            () if is_instant => {
+                words.push(format!("for={}", time_text(self.outage)));
+                has_from &= self.subject() == FaultSubject::Request;
             }
-            _ if !length.is_zero() => words.push(format!("for={}", time(length))),
-            _ if self.times > 0 => words.push(format!("for={}requests", self.times)),
-            _ => {}
+            () if !self.lasts.is_zero() => words.push(format!("for={}", time_text(self.lasts))),
+            () if is_at_request && self.times == 1 && !has_until && !goes_on(self.action) => {}
+            () if self.times > 0 => {
+                words.push(format!("for={}requests", self.times));
+            }
+            () if has_until && !is_at_request && self.times == 0 => {
+                words.push(format!("for={}", time_text(self.until - self.from)));
+                has_until = false;
+            }
+            () => {}
         }
         words.push(String::from(self.action.name()));
-        for (key, value) in self.said().into_iter().filter(|(key, _)| !TIMED.contains(key) && *key != "outage_us") {
+        let is_said = |key: &str| match key {
+            "outage_us" => !is_instant,
+            "from_us" => has_from,
+            "until_us" => has_until,
+            key => !TIMED.contains(&key),
+        };
+        for (key, value) in self.said().into_iter().filter(|(key, _)| is_said(key)) {
             let shown = match &value {
                 Json::String(text) => text.clone(),
+                value if unit(key) == "us" => time_text(Span::from_ns_f64(value.as_f64().unwrap_or(0.0) * 1e3)),
                 value => readable(value),
             };
-            words.push(format!("{}={shown}{}", word(key), if unit(key) == "us" { "us" } else { "" }));
+            words.push(format!("{}={shown}", word(key)));
         }
         words.join(" ")
+    }
+
+    /// Returns this rule as one that begins at a time.
+    fn action_at_time(&self) -> Fault {
+        Fault { at: FaultMoment::Time, ..self.clone() }
     }
 }
 

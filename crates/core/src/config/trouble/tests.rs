@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::FaultOperation;
+use crate::random::Random;
 
 fn read(text: &str) -> Result<Vec<Fault>, String> {
     let told = |problems: Vec<Problem>| problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n");
@@ -41,6 +42,7 @@ fn lines_are_read_into_rules_with_their_times_and_requests() {
                 ..of(PowerCut)
             },
         ),
+        ("at=request:9 from=2s until=4s error", Fault { first: 9, from: s(2), until: s(4), ..of(Error) }),
         ("delay delay=20us every=3", Fault { delay: Span::from_us(20), every: 3, ..of(Delay) }),
     ] {
         assert_eq!(read(line), Ok(vec![expected]), "{line}");
@@ -72,6 +74,10 @@ fn wrong_lines_are_told_with_their_place_what_is_allowed_and_what_to_write() {
         ("at=2s for=1s stall factor=3", "factor=3; allowed: at, for, operation"),
         ("error rate=2", "rate=2; allowed: number from 0 to 1"),
         ("delay delay=20", "delay=20; allowed: a time with its unit"),
+        ("for=request:5 error", "for=request:5; allowed: for=5requests, which is a count of requests"),
+        ("at=20requests error", "at=20requests; allowed: at=request:20, which is the number of a request"),
+        ("at=2s from=1s error", "a second beginning or end; allowed: from=TIME with at=request:NUMBER"),
+        ("for=2s until=3s error", "a second beginning or end; allowed: from=TIME"),
         ("at=request:3 return", "a return at no time; allowed: at=TIME return"),
         ("error first=3", "first=3; allowed: at, for, operation"),
     ] {
@@ -85,26 +91,114 @@ fn a_rule_is_printed_as_the_line_that_it_is_read_from() {
     for line in [
         "at=2s for=500ms stall",
         "at=request:1000 for=20requests error operation=write",
+        "at=request:1000 error operation=write",
         "at=request:7 for=1500us stall",
+        "at=request:1 for=5ms error",
+        "at=request:1 for=5ms stall",
+        "at=request:3 throttle until=4s iops=5",
+        "at=request:3 slow-down factor=10",
+        "at=request:3 for=1requests slow-down factor=10",
+        "at=request:5 for=2requests error from=2s until=4s",
+        "at=request:5 error until=4s",
+        "at=request:4 for=1ms power-cut from=100us",
         "at=1s slow-down factor=10",
+        "for=1requests error",
         "error rate=0.01",
         "at=3s for=1s retrain lanes=1 generation=3",
+        "at=3s for=1s retrain lanes=1 outage=20us",
+        "at=3s for=1s starve-credits direction=to-device",
+        "at=2s remove",
+        "at=2s for=3us reset",
         "for=2ms throttle iops=100",
         "at=8s for=500ms power-cut",
         "delay every=3 delay=20us",
+        "at=0.001ns for=1ns stall",
     ] {
-        let fault = read(line).unwrap().remove(0);
+        let fault = read(line).unwrap_or_else(|wrong| panic!("{wrong}")).remove(0);
         assert_eq!(fault.line(), line);
         assert_eq!(read(&fault.line()).unwrap(), [fault], "{line}");
     }
+    let returned = read("at=request:5 throttle iops=5\nat=4s return").unwrap().remove(0);
+    assert_eq!(returned.line(), "at=request:5 throttle until=4s iops=5");
+    assert_eq!(read(&returned.line()).unwrap(), [returned]);
+}
+
+/// Sets a key of a rule to a number.
+type SetKey = fn(&mut Fault, u64);
+
+/// Rules with values of their own in random keys, as a drive file may have them.
+fn random_rule(random: &mut Random) -> Fault {
+    let action = FaultAction::ALL[(random.bits() % 24) as usize];
+    let moment = [FaultMoment::Time, FaultMoment::Event, FaultMoment::Request][(random.bits() % 3) as usize];
+    let mut fault = of(action);
+    if fault.takes("at") {
+        fault.at = moment;
+    }
+    let set: [(&str, SetKey); 9] = [
+        ("first", |fault, number| fault.first = number),
+        ("every", |fault, number| fault.every = number),
+        ("times", |fault, number| fault.times = number),
+        ("from_us", |fault, number| fault.from = Span::from_us(number)),
+        ("until_us", |fault, number| fault.until = Span::from_us(1000 + number)),
+        ("for_us", |fault, number| fault.lasts = Span::from_us(number)),
+        ("outage_us", |fault, number| fault.outage = Span::from_us(number)),
+        ("factor", |fault, number| fault.factor = number as f64),
+        ("thread", |fault, number| fault.thread = number as u16),
+    ];
+    for (key, set) in set {
+        if fault.takes(key) && random.bits().is_multiple_of(2) {
+            set(&mut fault, 1 + random.bits() % 9);
+        }
+    }
+    fault
+}
+
+#[test]
+fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
+    let mut random = Random::stream(1, "lines of trouble");
+    let mut lines = 0;
+    for _ in 0..20_000 {
+        let fault = random_rule(&mut random);
+        let line = fault.line();
+        if line.starts_with('{') {
+            continue;
+        }
+        lines += 1;
+        let found = read_line(&Place::whole("t"), &line);
+        assert!(
+            matches!(found, Ok(TroubleLine::Event { fault: ref found, .. }) if *found == fault),
+            "{line}: {fault:?}"
+        );
+    }
+    assert!(lines > 13_000, "{lines} of 20,000 rules are lines");
+    let fault = Fault { first: 2, times: 3, lasts: Span::from_us(5), ..of(FaultAction::Error) };
+    assert_eq!(fault.line(), "{ action = \"error\", first = 2, times = 3, for_us = 5.0 }");
 }
 
 #[test]
 fn lines_of_trouble_are_told_from_tables_of_rules() {
-    for line in ["at=2s for=1s stall", "for=1s stall", "stall for=1s", "error rate=0.5", "lost-completion"] {
+    for line in [
+        "at=2s for=1s stall",
+        "for=1s stall",
+        "stall for=1s",
+        "error rate=0.5",
+        "lost-completion",
+        "rate=0.5 error",
+        "factor=3 slow-down at=1s",
+        "rate=0.5 eror",
+        "return",
+    ] {
         assert!(is_line(line), "{line}");
     }
-    for table in ["action = \"error\"", "{ action = \"error\" }", "every = 4, action = \"error\"", "eror", ""] {
+    for table in [
+        "action = \"error\"",
+        "{ action = \"error\" }",
+        "every = 4, action = \"error\"",
+        "action=\"error\",at=\"time\"",
+        "every=4",
+        "eror",
+        "",
+    ] {
         assert!(!is_line(table), "{table}");
     }
 }
