@@ -11,7 +11,7 @@ const BYTE_KEYS: &[&str] = &["volume.rate_mib_per_s", "volume.mib_per_s_per_gib"
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
-    let checks = [interface, operations, bytes, bounds, credits, whole_operations, window, start];
+    let checks = [interface, operations, bytes, bounds, credits, whole_operations, sizes_of_operations, window, start];
     checks.iter().filter(|_| drive.volume.is_there()).filter_map(|check| check(drive)).collect()
 }
 
@@ -107,6 +107,30 @@ fn whole_operations(drive: &Drive) -> Option<BrokenCondition> {
         &["volume.operation_kib", "volume.merges_sequential", "volume.counts_whole_operations"],
         String::from("volume.merges_sequential or volume.counts_whole_operations is true with volume.operation_kib 0"),
         String::from("volume.operation_kib above 0"),
+    )
+}
+
+/// Keys for the size of operations are given only if a limit counts these.
+fn sizes_of_operations(drive: &Drive) -> Option<BrokenCondition> {
+    let volume = &drive.volume;
+    let has_bytes = volume.rate_mib_per_s + volume.mib_per_s_per_gib > 0.0;
+    let counts_in_bytes = volume.counts_whole_operations && has_bytes;
+    let is_counted = volume.rate_iops + volume.iops_per_gib > 0.0 || counts_in_bytes;
+    let key = match () {
+        () if volume.counts_whole_operations && !has_bytes => "volume.counts_whole_operations",
+        () if volume.merges_sequential && !is_counted => "volume.merges_sequential",
+        () if volume.operation_kib > 0 && !is_counted => "volume.operation_kib",
+        () => return None,
+    };
+    let (limit, rates) = match key {
+        "volume.counts_whole_operations" => ("bytes", BYTE_KEYS),
+        _ => ("operations", OPERATION_KEYS),
+    };
+    BrokenCondition::when(
+        true,
+        rates,
+        format!("{key} is given without a limit of {limit}, where it has no effect"),
+        format!("{} above 0, or no {key}", rates.join(" or ")),
     )
 }
 

@@ -13,6 +13,8 @@ use crate::time::Time;
 /// Request that has passed the driver of a run, recorded there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverRecord {
+    /// Number of the request in the order of issue, from 1.
+    pub number: u64,
     /// Thread that submitted the request.
     pub thread: u16,
     /// Drive that the request was for, where there are several.
@@ -81,8 +83,8 @@ impl Engine {
         self.shared.requests.forget_all();
         self.client_completed.clear();
         self.completed_stages.iter_mut().for_each(|stages| stages.clear());
-        self.faults.iter_mut().for_each(|faults| faults.forget_requests());
-        self.devices[0].media.cut_power();
+        self.faults.iter_mut().for_each(|faults| faults.forget_requests(now));
+        self.devices[0].media.cut_power(now);
     }
 
     /// Starts a device anew whose power was [cut](Engine::lose_power): driver and controller are connected by an empty link.
@@ -114,7 +116,8 @@ impl Engine {
         if records.len() < *limit {
             let request = &self.shared.requests[id];
             let (thread, drive, io) = (request.thread, request.drive, request.io);
-            records.push((request.number, DriverRecord { thread, drive, io, submitted: now, completed: Time::NEVER }));
+            let number = request.number;
+            records.push((number, DriverRecord { number, thread, drive, io, submitted: now, completed: Time::NEVER }));
         }
     }
 

@@ -362,7 +362,8 @@ impl Faults {
     }
 
     /// Forgets the faults of requests that nobody waits for any more.
-    pub(super) fn forget_requests(&mut self) {
+    pub(super) fn forget_requests(&mut self, now: Time) {
+        self.throttles.iter_mut().for_each(|(_, limits)| limits.cut_power(now));
         self.met.clear();
         self.flying.clear();
         self.due.retain(|_, due| {

@@ -122,8 +122,8 @@ impl Media {
         }
     }
 
-    /// Cuts the power: drops all accesses in flight and empties all buffers. The content of the cells stays.
-    pub fn cut_power(&mut self) {
+    /// Cuts the power at `now`: drops all accesses in flight, and empties all buffers and queues. The content of the cells stays.
+    pub fn cut_power(&mut self, now: Time) {
         self.banks.fill(Bank::default());
         self.buses.fill(Bus::default());
         self.admitted = Time::ZERO;
@@ -131,6 +131,7 @@ impl Media {
             internals.processors.iter_mut().for_each(DriveProcessors::cut_power);
             internals.flash.iter_mut().for_each(Flash::cut_power);
             internals.bank_faults.iter_mut().for_each(BankFaults::cut_power);
+            internals.volume.iter_mut().for_each(|volume| volume.cut_power(now));
         }
     }
 

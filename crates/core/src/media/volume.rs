@@ -11,6 +11,8 @@
 //!
 //! Buckets count in whole numbers: an instant of passing is the first picosecond at which the tokens are there.
 
+use std::collections::VecDeque;
+
 use crate::config;
 use crate::config::StartingCredits;
 use crate::ledger::CreditState;
@@ -25,18 +27,26 @@ const PER_UNIT: u128 = 1000;
 /// Limits of a volume, with the state of their buckets.
 #[derive(Clone, Debug)]
 pub struct VolumeLimits {
-    operations: Option<Limit>,
-    bytes: Option<Limit>,
+    state: LimitState,
+    /// Accesses that wait for the limits: the instant at which each passes, with the state before it.
+    queue: VecDeque<(Time, LimitState)>,
     /// Bytes that count as one operation; 0: every access is one.
     operation_bytes: u64,
     merges: bool,
     counts_whole_operations: bool,
     latencies: [Span; 2],
+    starts_full: bool,
+}
+
+/// State of the limits after an access.
+#[derive(Clone, Copy, Debug)]
+struct LimitState {
+    operations: Option<Limit>,
+    bytes: Option<Limit>,
     /// Last access, which the next one may continue.
     last: SequentialRun,
     /// Instant at which the last access passed the limits.
     passed: Time,
-    starts_full: bool,
     counts: VolumeCounts,
 }
 
@@ -88,17 +98,21 @@ impl VolumeLimits {
         }
         let starts_full = volume.credits != StartingCredits::Used;
         let limit = |limit: config::VolumeLimit| Limit::new(limit, volume.window, starts_full);
-        Some(VolumeLimits {
+        let state = LimitState {
             operations: volume.operations(capacity_mib).map(limit),
             bytes: volume.bytes(capacity_mib).map(limit),
+            last: SequentialRun { direction: DataDirection::Read, end: u64::MAX, filled: 0 },
+            passed: Time::ZERO,
+            counts: VolumeCounts::default(),
+        };
+        Some(VolumeLimits {
+            state,
+            queue: VecDeque::new(),
             operation_bytes: u64::from(volume.operation_kib) << 10,
             merges: volume.merges_sequential,
             counts_whole_operations: volume.counts_whole_operations,
             latencies: [volume.read, volume.write],
-            last: SequentialRun { direction: DataDirection::Read, end: u64::MAX, filled: 0 },
-            passed: Time::ZERO,
             starts_full,
-            counts: VolumeCounts::default(),
         })
     }
 
@@ -111,34 +125,48 @@ impl VolumeLimits {
 
     /// Returns when an access that comes at `now` has passed the limits.
     pub fn pass(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
-        if !self.starts_full && self.counts.operations == 0 {
+        if !self.starts_full && self.state.counts.operations == 0 {
             self.start_used(now);
         }
+        while self.queue.front().is_some_and(|(at, _)| *at <= now) {
+            self.queue.pop_front();
+        }
+        let before = self.state;
         let operations = self.count(direction, offset, bytes.into());
         let taken_bytes = if self.counts_whole_operations { operations * self.operation_bytes } else { bytes.into() };
-        let costs = [(&mut self.operations, operations), (&mut self.bytes, taken_bytes)];
-        let (mut at, mut with_credits) = (now.max(self.passed), Time::ZERO);
+        let costs = [(&mut self.state.operations, operations), (&mut self.state.bytes, taken_bytes)];
+        let (mut at, mut with_credits) = (now.max(self.state.passed), Time::ZERO);
         for (limit, cost) in costs.iter().filter_map(|(limit, cost)| Some((limit.as_ref()?, *cost))) {
             at = at.max(limit.pace.holds_at(cost));
             with_credits = with_credits.max(limit.credits.map_or(Time::ZERO, |credits| credits.holds_at(cost)));
         }
         if with_credits > at {
             at = with_credits;
-            self.counts.used_up.get_or_insert(at);
+            self.state.counts.used_up.get_or_insert(at);
         }
         for (limit, cost) in costs {
             let limit = limit.iter_mut().flat_map(|limit| [Some(&mut limit.pace), limit.credits.as_mut()]);
             limit.flatten().for_each(|bucket| bucket.take(at, cost));
         }
-        self.counts.operations += operations;
-        self.counts.waits += u64::from(at > now);
-        self.passed = at;
+        self.state.counts.operations += operations;
+        self.state.counts.waits += u64::from(at > now);
+        self.state.passed = at;
+        if at > now {
+            self.queue.push_back((at, before));
+        }
         at
+    }
+
+    /// Cuts the power: accesses that have not passed the limits are gone, and have taken nothing.
+    pub fn cut_power(&mut self, now: Time) {
+        if let Some((_, before)) = self.queue.drain(..).find(|(at, _)| *at > now) {
+            self.state = before;
+        }
     }
 
     /// Empties the buckets of credits at the first access, so that a job that begins late finds none that it has not earned.
     fn start_used(&mut self, now: Time) {
-        let limits = [&mut self.operations, &mut self.bytes].into_iter().flatten();
+        let limits = [&mut self.state.operations, &mut self.state.bytes].into_iter().flatten();
         for credits in limits.filter_map(|limit| limit.credits.as_mut()) {
             credits.full_at += u128::from(now.as_ps()) * credits.rate;
         }
@@ -155,10 +183,10 @@ impl VolumeLimits {
         if self.operation_bytes == 0 {
             return 1;
         }
-        let continues = self.merges && self.last.direction == direction && self.last.end == offset;
-        let (begun, filled) = if continues { (1, self.last.filled) } else { (0, 0) };
+        let continues = self.merges && self.state.last.direction == direction && self.state.last.end == offset;
+        let (begun, filled) = if continues { (1, self.state.last.filled) } else { (0, 0) };
         let count = (filled + bytes).div_ceil(self.operation_bytes).max(1);
-        self.last = SequentialRun {
+        self.state.last = SequentialRun {
             direction,
             end: offset.saturating_add(bytes),
             filled: filled + bytes - (count - 1) * self.operation_bytes,
@@ -169,11 +197,12 @@ impl VolumeLimits {
     /// Returns the state of the credits at `now`, the earliest instant at which the run may have ended; none of a volume
     /// without bursts.
     pub fn credit_state(&self, now: Time) -> Option<CreditState> {
-        let buckets = [&self.operations, &self.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
-        let now = now.max(self.passed);
+        let buckets =
+            [&self.state.operations, &self.state.bytes].into_iter().flatten().filter_map(|limit| limit.credits);
+        let now = now.max(self.state.passed);
         // The bucket that is emptied first counts.
         let lasts = buckets.map(|credits| credits.lasts(now)).min_by(f64::total_cmp)?;
-        Some(match self.counts.used_up {
+        Some(match self.state.counts.used_up {
             _ if !self.starts_full => CreditState::Used,
             Some(at) => CreditState::UsedUpAfter(at.since(Time::ZERO)),
             None if lasts.is_infinite() => CreditState::Kept,
@@ -183,10 +212,11 @@ impl VolumeLimits {
 
     /// Returns the counters of a volume, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = vec![("volume_operations", self.counts.operations), ("volume_waits", self.counts.waits)];
-        let left = |limit: &Option<Limit>| limit.as_ref()?.credits.map(|credits| credits.left(self.passed));
-        counters.extend(left(&self.operations).map(|left| ("volume_credit_operations", left)));
-        counters.extend(left(&self.bytes).map(|left| ("volume_credit_mib", left >> 20)));
+        let mut counters =
+            vec![("volume_operations", self.state.counts.operations), ("volume_waits", self.state.counts.waits)];
+        let left = |limit: &Option<Limit>| limit.as_ref()?.credits.map(|credits| credits.left(self.state.passed));
+        counters.extend(left(&self.state.operations).map(|left| ("volume_credit_operations", left)));
+        counters.extend(left(&self.state.bytes).map(|left| ("volume_credit_mib", left >> 20)));
         counters
     }
 }

@@ -7,7 +7,7 @@ use phaselink_core::ledger::{CreditState, MeasuredState, Outcome};
 use phaselink_core::predict::{predict, usage};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::Job;
+use phaselink_core::workload::{Job, trace};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -68,6 +68,28 @@ fn every_request_of_a_run_on_gp3_is_done_at_its_tick() {
     ] {
         for (tick, found) in (0..).zip(done(&gp3, &format!("{job} iodepth=64 number_ios=5000"), true)) {
             assert_eq!(found, tick_time(tick, per_s), "{job}: request {tick}");
+        }
+    }
+}
+
+#[test]
+fn every_request_of_a_replay_is_done_at_the_tick_of_the_volume() {
+    let line = |place: u64| format!("{} d read {} 4096\n", place / 100, (place * 7919 % 999_983) << 13);
+    let text = format!("fio version 3 iolog\n{}", (0..3000).map(line).collect::<String>());
+    let trace = trace::parse("t", &text).expect("an iolog").requests;
+    let gp3 = drive("ebs-gp3", &[]);
+    let job = Job { trace: Some(trace), iodepth: 64, steady: Some(false), ..Job::named("replay") };
+    // Recorded within 30 ms, which the volume stretches to a second; or as fast as it can.
+    for replay_no_stall in [false, true] {
+        let mut simulation = Simulation::new(&gp3, &[Job { replay_no_stall, ..job.clone() }], 1).expect("a replay");
+        simulation.keep_requests(3000);
+        while simulation.step(1 << 20) {}
+        let kept = simulation.take_requests().expect("requests are kept");
+        let mut done: Vec<Time> = kept.kept().iter().map(|request| request.done).collect();
+        done.sort();
+        assert_eq!(done.len(), 3000);
+        for (tick, at) in (0..).zip(&done) {
+            assert_eq!(at.since(done[0]), tick_time(tick, 3_000), "request {tick}, no stall: {replay_no_stall}");
         }
     }
 }
@@ -157,6 +179,12 @@ fn keys_of_a_volume_that_change_nothing_or_contradict_each_other_are_refused() {
     assert!(found.contains("volume.credits is \"used\" without a bucket"), "{found}");
     let found = refused("ebs-gp3", &["volume.operation_kib=0"]);
     assert!(found.contains("volume.operation_kib above 0"), "{found}");
+    let found = refused("ebs-gp3", &["volume.counts_whole_operations=true", "volume.rate_mib_per_s=0"]);
+    assert!(found.contains("volume.counts_whole_operations is given without a limit of bytes"), "{found}");
+    let found = refused("ebs-gp3", &["volume.rate_iops=0"]);
+    assert!(found.contains("is given without a limit of operations, where it has no effect"), "{found}");
+    let found = refused("dram-card", &["volume.rate_mib_per_s=100", "volume.operation_kib=4"]);
+    assert!(found.contains("volume.operation_kib is given without a limit of operations"), "{found}");
     let found = refused("ebs-gp2", &["volume.min_iops=20000"]);
     assert!(found.contains("least rate of the volume is above"), "{found}");
     let found = refused("dram-card", &["volume.read_latency_us=100", "volume.window_ms=5"]);

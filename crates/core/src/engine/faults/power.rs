@@ -69,7 +69,7 @@ impl Engine {
         if let Some(data) = &mut self.devices[0].data {
             data.cut_power(now, steps);
         }
-        self.devices[0].media.cut_power();
+        self.devices[0].media.cut_power(now);
         self.reset(now, Away::Off(until));
         // Without power it does not even look for commands.
         self.shared.scheduler.retain(Event::is_of_host);

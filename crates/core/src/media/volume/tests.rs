@@ -39,6 +39,24 @@ fn tick_time(tick: u64, per_s: u64) -> Time {
 }
 
 #[test]
+fn power_cut_takes_waiting_accesses_out_of_the_queue_and_gives_back_what_they_took() {
+    let volume = Volume { credit_operations: 10, rate_iops: 300.0, iops_per_gib: 0.0, ..gp2() };
+    let mut cut = limits(&volume, 100);
+    let at: Vec<Time> = passes(&mut cut, 100).collect();
+    let now = at[4] + Span::from_ns(1);
+    cut.cut_power(now);
+    // The same volume, of which nobody wanted more than the five operations that had passed.
+    let mut calm = limits(&volume, 100);
+    assert!(passes(&mut calm, 5).eq(at[..5].iter().copied()));
+    let later = |limits: &mut VolumeLimits| -> Vec<Time> {
+        (0..50).map(|place| limits.pass(now, DataDirection::Write, place << 30, 4096)).collect()
+    };
+    let [cut, calm] = [&mut cut, &mut calm].map(later);
+    assert_eq!(cut, calm);
+    assert!(cut[0] < at[6], "{cut:?}");
+}
+
+#[test]
 fn gp2_of_100_gib_passes_as_many_operations_by_every_instant_as_published() {
     // The published arithmetic in ticks of 1/3,000 s: a tick earns a tenth of a credit, and passes an operation for a whole one.
     const FULL: u64 = 54_000_000;
