@@ -55,7 +55,8 @@ impl Case {
         let bytes_max = if case.has_narrow_tags() { 4 << 10 } else { 1 << 20 };
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
-        let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts).collect();
+        let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts);
+        let faults = faults.chain(draw::trouble(&mut Random::stream(seed, "torture trouble"))).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case.take_flushes(&mut Random::stream(seed, "torture flushes"));
         case

@@ -255,6 +255,33 @@ fn power_cut(random: &mut Random) -> String {
     format!("{{ action = \"power-cut\", at = \"{}\"{keys} }}", moment.name())
 }
 
+/// Draws a stall, a slow-down or a throttle, written as in a drive file; in three cases of four none.
+pub(super) fn trouble(random: &mut Random) -> Option<String> {
+    if !random.bits().is_multiple_of(4) {
+        return None;
+    }
+    let action = one_of(random, &[FaultAction::Stall, FaultAction::SlowDown, FaultAction::Throttle]);
+    let mut keys = vec![format!("action = \"{}\"", action.name())];
+    let drawn: [(&str, &[&str]); 7] = [
+        ("operation", &["\"any\"", "\"any\"", "\"read\"", "\"write\""]),
+        ("thread", &["0", "0", "0", "1"]),
+        ("first", &["1", "1", "7", "40"]),
+        ("times", &["0", "0", "2", "20"]),
+        ("from_us", &["0", "0", "10", "100"]),
+        ("factor", &["1.5", "4", "20"]),
+        ("rate_iops", &["200000", "1000000"]),
+    ];
+    let fault = Fault { action, ..Fault::default() };
+    keys.extend(
+        drawn
+            .into_iter()
+            .filter(|(key, _)| fault.takes(key))
+            .map(|(key, values)| format!("{key} = {}", one_of(random, values))),
+    );
+    let length = one_of(random, &["until_us = 150", "until_us = 2000", "for_us = 3", "for_us = 300"]);
+    Some(format!("{{ {}, {length} }}", keys.join(", ")))
+}
+
 /// Draws a fault rule, written as in a drive file.
 pub(super) fn fault(random: &mut Random) -> String {
     let fault = Fault { action: one_of(random, ACTIONS), ..Fault::default() };
