@@ -4,6 +4,7 @@
 //! The packets that read such a list are simulated like any other, but its bytes are not in the simulated memory, and
 //! the host may have changed them since. Therefore the content travels with the command.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::protocol::nvme::spec::Status;
@@ -42,8 +43,8 @@ impl Given {
     ///
     /// # Errors
     /// Data Transfer Error if the real list could not be read this far.
-    pub(super) fn part(&mut self, command: u32, payload: &[u8]) -> Result<Vec<u8>, Status> {
-        let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.to_vec()) };
+    pub(super) fn part<'a>(&mut self, command: u32, payload: &'a [u8]) -> Result<Cow<'a, [u8]>, Status> {
+        let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.into()) };
         if lists.len() < payload.len() {
             return Err(Status::DATA_TRANSFER_ERROR);
         }
@@ -68,11 +69,11 @@ mod tests {
         let mut given = Given::default();
         given.place(0, 3, Some(&[1, 2, 3]));
         given.on_fetched(0, 2, 7);
-        assert_eq!(given.part(7, &[9, 9]), Ok(vec![9, 9]), "simulated memory has this one");
+        assert_eq!(given.part(7, &[9, 9]), Ok(Cow::from(&[9, 9][..])), "simulated memory has this one");
         given.on_fetched(0, 3, 8);
-        assert_eq!(given.part(8, &[9, 9]), Ok(vec![1, 2]));
+        assert_eq!(given.part(8, &[9, 9]), Ok(Cow::from(&[1, 2][..])));
         assert_eq!(given.part(8, &[9, 9]), Err(Status::DATA_TRANSFER_ERROR));
         given.forget(8);
-        assert_eq!(given.part(8, &[9]), Ok(vec![9]));
+        assert_eq!(given.part(8, &[9]), Ok(Cow::from(&[9][..])));
     }
 }

@@ -186,7 +186,7 @@ impl Controller {
     pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
-        let list = self.ranges.entry(id).or_default();
+        let list = self.ranges.entry(id).or_insert_with(|| self.spare_lists.pop().unwrap_or_default());
         let end = packet.device_offset as usize + packet.bytes as usize;
         list.resize(list.len().max(end), 0);
         list[packet.device_offset as usize..end].copy_from_slice(&payload.bytes()[..packet.bytes as usize]);
@@ -194,13 +194,16 @@ impl Controller {
         if accepted.bytes_missing > 0 {
             return;
         }
-        let list = self.ranges.remove(&id).unwrap_or_default();
+        let mut list = self.ranges.remove(&id).unwrap_or_default();
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
         let is_copy = matches!(accepted.command, Ok(Command { action: Action::Copy { .. }, .. }));
         let done = self.given.part(id, &list).and_then(|list| match is_copy {
             true => self.copy(now, id, &list, ports),
             false => self.deallocate(id, &list, ports),
         });
+        // The list's memory waits for the next one.
+        list.clear();
+        self.spare_lists.push(list);
         if let Err(status) = done {
             self.commands[id as usize].command = Err(status);
             self.finish(id, ports);
@@ -211,8 +214,10 @@ impl Controller {
     /// no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
-        let ranges = command::ranges(list, command.namespace, &self.limits)?;
-        ranges.into_iter().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
+        let ranges = || command::each_range(list, command.namespace, &self.limits);
+        // One that is wrong lets all stay.
+        ranges().find_map(Result::err).map_or(Ok(()), Err)?;
+        ranges().flatten().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
         self.finish(id, ports);
         Ok(())
     }

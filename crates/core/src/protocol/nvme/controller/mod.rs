@@ -121,6 +121,8 @@ pub struct Controller {
     shadow: Option<Shadow>,
     /// Ranges of deallocations and copies, as far as they have been read, by the controller's number of the command.
     ranges: BTreeMap<u32, Vec<u8>>,
+    /// Empty lists with the memory of earlier ones.
+    spare_lists: Vec<Vec<u8>>,
     /// Lists of commands that come from real hosts.
     given: Given,
     /// True if the host reports how far it has consumed its completion queues.
@@ -150,6 +152,7 @@ impl Controller {
             coalescing: drive.nvme.coalescing,
             shadow: None,
             ranges: BTreeMap::new(),
+            spare_lists: Vec::new(),
             given: Given::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),

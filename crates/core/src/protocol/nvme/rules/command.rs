@@ -206,12 +206,16 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RA
 /// # Errors
 /// LBA Out of Range if a range is beyond the namespace.
 pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
-    let range = |range: &[u8; RANGE_BYTES as usize]| {
+    each_range(list, namespace, limits).collect()
+}
+
+/// Returns each range of a list, with its place in bytes and its bytes, or why it is none.
+pub fn each_range(list: &[u8], namespace: u32, limits: &Limits) -> impl Iterator<Item = Result<(u64, u64), Status>> {
+    list.as_chunks().0.iter().map(move |range: &[u8; RANGE_BYTES as usize]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
         let offset = limits.place(namespace, u64::from(low) | u64::from(high) << 32, blocks)?;
         Ok((offset, u64::from(blocks) << limits.block_shift))
-    };
-    list.as_chunks().0.iter().map(range).collect()
+    })
 }
 
 /// Returns offset and bytes of each source range in the list of a copy to `offset` in the same namespace, and the bytes
