@@ -44,7 +44,8 @@ enum {
     PHASELINK_ESNAPSHOT = -16,    /* the snapshot is one of a drive that was opened in another way */
     PHASELINK_EDRIVE = -17,       /* no such drive of the machine */
     PHASELINK_EIMAGENAME = -18,   /* the drive has no image of this name */
-    PHASELINK_EDESCRIPTION = -100,/* the description of the drive is wrong */
+    PHASELINK_ELOAD = -19,        /* the image cannot be put on the drive */
+    PHASELINK_EDESCRIPTION = -100,/* the description of the drive, or the file of a recording, is wrong */
     PHASELINK_EARGUMENT = -101    /* a pointer is null, a text is no UTF-8, or a number is none of the listed ones */
 };
 
@@ -161,6 +162,15 @@ int phaselink_images_read(const phaselink_images *images, size_t place, uint64_t
 /* Cuts the power, and leaves the drive in one of these states. */
 int phaselink_drive_cut_power_to(phaselink_drive *drive, uint64_t now_ps, const phaselink_images *images, size_t place);
 void phaselink_images_free(phaselink_images *images);
+/* The state of this name, or the state that PHASELINK_DRAWN leaves with `seed`: a list of one. */
+int phaselink_drive_image(const phaselink_drive *drive, const char *name, phaselink_images **images);
+int phaselink_drive_drawn_image(const phaselink_drive *drive, uint64_t seed, phaselink_images **images);
+/* States that a power cut may leave at any event of a recording that `phaselink crash --record` made: the one of this name, or if
+ * `name` is null up to `wanted` of all. */
+int phaselink_recording_images(const char *file, const char *name, size_t wanted, uint64_t seed, phaselink_images **images);
+/* Replaces the bytes of the drive by those of a state, of this drive or of a recording, if no operation is in flight: an
+ * application goes on with what a power cut has left. */
+int phaselink_drive_load_image(phaselink_drive *drive, const phaselink_images *images, size_t place);
 
 /* State of a drive, with its bytes and operations in flight, to which drives of the same description, seed and flags can
  * return; others refuse it. */

@@ -10,8 +10,8 @@ use std::ptr;
 use std::slice;
 
 use phaselink_embed::{
-    Completion, Description, Drive, LegalImage, Misuse, Operation, OperationKind, Problems, Snapshot, Status, Survival,
-    Ticket, Time,
+    Completion, Description, Drive, LegalImage, Misuse, Operation, OperationKind, Problems, Snapshot, Survival, Ticket,
+    Time,
 };
 
 /// Error of a wrong description.
@@ -41,8 +41,17 @@ thread_local! {
 #[derive(Debug)]
 pub struct OpenDrive {
     drive: Drive,
-    keeps_stages: bool,
-    stages: Vec<(CString, u64)>,
+    /// Names of stages that have occurred, which completions share.
+    names: Vec<CString>,
+    /// Stages of the completion: the place of each name, and its time.
+    stages: Vec<(usize, u64)>,
+}
+
+impl OpenDrive {
+    /// Opened drive.
+    fn new(drive: Drive) -> OpenDrive {
+        OpenDrive { drive, names: Vec::new(), stages: Vec::new() }
+    }
 }
 
 /// Operation as C describes it.
@@ -177,8 +186,7 @@ pub unsafe extern "C" fn phaselink_drive_open(
     match describe(drive, settings, seed, flags).and_then(|description| description.open()) {
         Err(problems) => fail(DESCRIPTION, &problems.to_string()),
         Ok(drive) => {
-            let keeps_stages = flags & STAGES != 0;
-            let open = Box::new(OpenDrive { drive, keeps_stages, stages: Vec::new() });
+            let open = Box::new(OpenDrive::new(drive));
             // SAFETY: the caller's promise.
             unsafe { *opened = Box::into_raw(open) };
             0
@@ -331,24 +339,24 @@ pub unsafe extern "C" fn phaselink_drive_advance_to_completion(drive: *mut OpenD
         .map_or_else(|error| misuse(&error), c_int::from)
 }
 
-fn record_of(done: &Completion, keeps_stages: bool, stages: &mut Vec<(CString, u64)>) -> CompletionRecord {
-    if keeps_stages {
-        stages.clear();
-        let named = done.stages().map(|(name, span)| (CString::new(name).unwrap_or_default(), span.as_ps()));
-        stages.extend(named);
-    }
+/// Returns the place of a stage's name among those that have occurred.
+fn name_place(names: &mut Vec<CString>, name: &str) -> usize {
+    let known = names.iter().position(|known| known.as_bytes() == name.as_bytes());
+    known.unwrap_or_else(|| {
+        names.push(CString::new(name).unwrap_or_default());
+        names.len() - 1
+    })
+}
+
+fn record_of(done: &Completion, names: &mut Vec<CString>, stages: &mut Vec<(usize, u64)>) -> CompletionRecord {
+    stages.clear();
+    stages.extend(done.stages().map(|(name, span)| (name_place(names, name), span.as_ps())));
     let data = done.data();
     CompletionRecord {
         ticket: done.ticket().number(),
         submitted_ps: done.submitted().as_ps(),
         at_ps: done.at().as_ps(),
-        status: match done.status() {
-            Status::Success => 0,
-            Status::TimedOut => 2,
-            Status::Removed => 3,
-            Status::PowerLost => 4,
-            _ => 1,
-        },
+        status: done.status().code().into(),
         reserved: 0,
         data: if data.is_empty() { ptr::null() } else { data.as_ptr().cast() },
         bytes: data.len() as u64,
@@ -367,7 +375,7 @@ pub unsafe extern "C" fn phaselink_drive_next_completion(
     // SAFETY: the caller's promise.
     let Some((open, into)) = (unsafe { drive.as_mut().zip(completion.as_mut()) }) else { return null() };
     let Some(done) = open.drive.next_completion() else { return 0 };
-    *into = record_of(&done, open.keeps_stages, &mut open.stages);
+    *into = record_of(&done, &mut open.names, &mut open.stages);
     1
 }
 
@@ -386,7 +394,7 @@ pub unsafe extern "C" fn phaselink_drive_take(
     match open.drive.take(Ticket::from_number(ticket)) {
         Err(error) => misuse(&error),
         Ok(done) => {
-            *into = record_of(&done, open.keeps_stages, &mut open.stages);
+            *into = record_of(&done, &mut open.names, &mut open.stages);
             0
         }
     }
@@ -407,7 +415,7 @@ pub unsafe extern "C" fn phaselink_drive_wait(
     match open.drive.wait(Ticket::from_number(ticket)) {
         Err(error) => misuse(&error),
         Ok(done) => {
-            *into = record_of(&done, open.keeps_stages, &mut open.stages);
+            *into = record_of(&done, &mut open.names, &mut open.stages);
             0
         }
     }
@@ -429,7 +437,7 @@ pub unsafe extern "C" fn phaselink_drive_stage(
     // SAFETY: the caller's promise.
     let Some((name, time_ps)) = (unsafe { name.as_mut().zip(time_ps.as_mut()) }) else { return null() };
     let Some((stage, time)) = open.stages.get(place) else { return 0 };
-    (*name, *time_ps) = (stage.as_ptr(), *time);
+    (*name, *time_ps) = (open.names[*stage].as_ptr(), *time);
     1
 }
 
@@ -552,13 +560,118 @@ pub unsafe extern "C" fn phaselink_drive_images(
         Err(error) => return misuse(&error),
         Ok(found) => found,
     };
-    let named = found.into_iter().map(|image| {
-        let name = CString::new(image.name()).unwrap_or_default();
-        let explanation = CString::new(image.explanation().join("\n")).unwrap_or_default();
-        (image, name, explanation)
-    });
-    *into = Box::into_raw(Box::new(ImageList { images: named.collect() }));
+    *into = ImageList::give(found);
     0
+}
+
+impl ImageList {
+    /// Returns images for C, which frees them.
+    fn give(images: Vec<LegalImage>) -> *mut ImageList {
+        let named = images.into_iter().map(|image| {
+            let name = CString::new(image.name()).unwrap_or_default();
+            let explanation = CString::new(image.explanation().join("\n")).unwrap_or_default();
+            (image, name, explanation)
+        });
+        Box::into_raw(Box::new(ImageList { images: named.collect() }))
+    }
+}
+
+/// Gives C a list of one image.
+fn give_one(found: Result<LegalImage, Misuse>, into: &mut *mut ImageList) -> c_int {
+    match found {
+        Err(error) => misuse(&error),
+        Ok(image) => {
+            *into = ImageList::give(vec![image]);
+            0
+        }
+    }
+}
+
+/// Returns the image of a name as a list of one; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid, and `name` is null or ends in a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_drive_image(
+    drive: *const OpenDrive,
+    name: *const c_char,
+    images: *mut *mut ImageList,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
+    // SAFETY: the caller's promise.
+    match unsafe { text(name) } {
+        Ok(name) => give_one(open.drive.image(name), into),
+        Err(error) => error,
+    }
+}
+
+/// Returns the image that a power cut draws as a list of one; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_drive_drawn_image(
+    drive: *const OpenDrive,
+    seed: u64,
+    images: *mut *mut ImageList,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((open, into)) = (unsafe { drive.as_ref().zip(images.as_mut()) }) else { return null() };
+    give_one(open.drive.drawn_image(seed), into)
+}
+
+/// Returns images of a recording; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid, and the texts end in a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_recording_images(
+    file: *const c_char,
+    name: *const c_char,
+    wanted: usize,
+    seed: u64,
+    images: *mut *mut ImageList,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(into) = (unsafe { images.as_mut() }) else { return null() };
+    // SAFETY: the caller's promise.
+    let texts = unsafe { (text(file), if name.is_null() { Ok("") } else { text(name) }) };
+    let (file, name) = match texts {
+        (Ok(file), Ok(name)) => (file, name),
+        (Err(error), _) | (_, Err(error)) => return error,
+    };
+    let bytes = match std::fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) => return fail(DESCRIPTION, &format!("{file} cannot be read: {error}")),
+    };
+    let found = match name {
+        "" => LegalImage::of_recording(file, &bytes, wanted, seed),
+        name => LegalImage::named_of_recording(file, &bytes, name).map(|image| vec![image]),
+    };
+    match found {
+        Err(problems) => fail(DESCRIPTION, &problems.to_string()),
+        Ok(found) => {
+            *into = ImageList::give(found);
+            0
+        }
+    }
+}
+
+/// Puts an image on a drive; see the header.
+///
+/// # Safety
+/// Each pointer is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_drive_load_image(
+    drive: *mut OpenDrive,
+    images: *const ImageList,
+    place: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some((open, list)) = (unsafe { drive.as_mut().zip(images.as_ref()) }) else { return null() };
+    let Some((image, ..)) = list.images.get(place) else { return no_image() };
+    result(open.drive.load_image(image))
 }
 
 /// Returns the number of images; see the header.

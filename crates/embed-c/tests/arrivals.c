@@ -174,6 +174,40 @@ static void images(void) {
     phaselink_drive_close(drive);
 }
 
+/* An image of a recording is found by its name, and becomes a drive; `file` has a write that may be torn. */
+static void recorded(const char *file) {
+    phaselink_drive *drive;
+    phaselink_images *images;
+    unsigned char bytes[1024];
+    expect(phaselink_recording_images(file, NULL, 100, 1, &images), 0, "images of a recording");
+    if (phaselink_images_count(images) < 4)
+        fail("a recording has too few images");
+    phaselink_images_free(images);
+    expect(phaselink_recording_images(file, "cut=1,missing=9", 1, 1, &images), PHASELINK_EDESCRIPTION, "no such image");
+    expect(phaselink_recording_images("/no/such.rec", NULL, 1, 1, &images), PHASELINK_EDESCRIPTION, "no such file");
+    expect(phaselink_recording_images(file, "cut=1,torn=1:1", 1, 1, &images), 0, "an image by its name");
+    if (strstr(phaselink_images_explanation(images, 0), "AWUPF") == NULL)
+        fail(phaselink_images_explanation(images, 0));
+    if (phaselink_drive_open("tlc-gen4", NULL, 5, PHASELINK_POWER_CUTS, &drive) != 0)
+        fail(phaselink_drive_error());
+    expect(phaselink_drive_load_image(drive, images, 1), PHASELINK_EARGUMENT, "no such place");
+    expect(phaselink_drive_load_image(drive, images, 0), 0, "load");
+    expect(phaselink_drive_peek(drive, 0, bytes, sizeof bytes), 0, "peek");
+    expect(bytes[0] * 256 + bytes[512], 7, "bytes of the torn write");
+    phaselink_images_free(images);
+    expect(phaselink_drive_drawn_image(drive, 1, &images), 0, "drawn image");
+    const char *name = phaselink_images_name(images, 0);
+    phaselink_images *again;
+    expect(phaselink_drive_image(drive, name, &again), 0, "image by its name");
+    expect(phaselink_drive_image(drive, "cut=9", &again), PHASELINK_EIMAGENAME, "no such image");
+    phaselink_images_free(again);
+    const phaselink_operation flush = {PHASELINK_FLUSH, 0, 0, 0, NULL};
+    expect(phaselink_drive_submit(drive, 0, 0, &flush, NULL), 0, "flush");
+    expect(phaselink_drive_load_image(drive, images, 0), PHASELINK_ELOAD, "load with an operation in flight");
+    phaselink_images_free(images);
+    phaselink_drive_close(drive);
+}
+
 int main(int count, char **words) {
     int total = read_rows(count > 1 ? words[1] : "arrivals.csv"), first = 0;
     for (int place = 1; place <= total; place++) {
@@ -184,6 +218,8 @@ int main(int count, char **words) {
     }
     misuse();
     images();
+    if (count > 2)
+        recorded(words[2]);
     printf("%d rows, version %s\n", total, phaselink_drive_version());
     return 0;
 }

@@ -4,6 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use phaselink_core::crash::format::encode;
+use phaselink_core::crash::recording::{
+    Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
+};
+
 const HEADER: &str = include_str!("../include/phaselink_drive.h");
 
 /// Compiles a C program against the shared library, and runs it; none without a C compiler.
@@ -55,10 +60,28 @@ fn of_repository(file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Writes a recording of one write of two blocks in flight, and returns its path.
+fn recording() -> PathBuf {
+    let write =
+        RecordedCommand { kind: RecordedOp::Write(vec![7; 1024].into()), offset: 0, bytes: 1024, durable: false };
+    let recording = Recording {
+        capacity_bytes: 4096,
+        rules: DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush },
+        requests: vec![write],
+        lines: Vec::new(),
+        events: vec![RecordedEvent::Arrived(0)],
+        prepared: 0,
+    };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-write.recording");
+    std::fs::write(&path, encode(&recording)).expect("a file");
+    path
+}
+
 #[test]
 fn recorded_arrivals_complete_at_the_same_picosecond_and_misuse_is_told() {
     let Some(arrivals) = of_repository("crates/embed/tests/library/arrivals.csv") else { return };
-    if let Some(text) = output(run("tests/arrivals.c", &[&arrivals.to_string_lossy()])) {
+    let (arrivals, recording) = (arrivals.to_string_lossy(), recording());
+    if let Some(text) = output(run("tests/arrivals.c", &[&arrivals, &recording.to_string_lossy()])) {
         assert!(text.contains(&format!("version {}", env!("CARGO_PKG_VERSION"))), "{text}");
     }
 }

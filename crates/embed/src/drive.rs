@@ -73,6 +73,8 @@ struct State {
     /// Bytes of each drive of the machine.
     stores: Vec<Store>,
     tracker: Option<Tracker>,
+    /// Bytes of the largest read or write so far.
+    largest: usize,
     /// True if a durable write needs a flush behind it.
     is_volatile: bool,
     /// Number of queues of each drive of the machine.
@@ -102,6 +104,7 @@ impl Drive {
             changes: ChangesInFlight::default(),
             stores: vec![Store::default(); limits.drives as usize],
             tracker: options.follows_power.then(|| Tracker::new(&drive)),
+            largest: 0,
             is_volatile: limits.is_volatile,
             drive: Arc::new(drive),
             options,
@@ -317,6 +320,42 @@ impl Drive {
         self.cut_state()?.image(name)
     }
 
+    /// Returns the state that a power cut at the drive's instant leaves with [`Survival::Drawn`] and this seed.
+    ///
+    /// # Errors
+    /// If the drive does not follow power cuts.
+    pub fn drawn_image(&self, seed: u64) -> Result<LegalImage, Misuse> {
+        Ok(self.cut_state()?.drawn(seed))
+    }
+
+    /// Replaces the bytes of the drive by those of an image, of this drive or of a recording: an application goes on with what a
+    /// power cut has left. It takes no time, and all bytes are durable afterwards. What a flash drive knows of its blocks stays.
+    ///
+    /// # Errors
+    /// If operations are in flight, the drive keeps no data, or the image has bytes beyond it.
+    pub fn load_image(&mut self, image: &LegalImage) -> Result<(), Misuse> {
+        let (in_flight, state) = (self.in_flight(), &mut self.state);
+        let refused = |reason: String| Err(Misuse::CannotLoad(reason));
+        if in_flight > 0 {
+            return refused(format!(
+                "{in_flight} operations are in flight; advance the drive past their completions first"
+            ));
+        }
+        if !state.options.keeps_data || state.stores.len() > 1 {
+            return refused("an image needs one drive that keeps data; open each drive by itself, with data".into());
+        }
+        let (bytes, capacity_bytes) = (image.bytes(), state.limits.capacity_bytes);
+        if bytes.end() > capacity_bytes {
+            let end = bytes.end();
+            return refused(format!("the image has bytes up to {end}; the drive has {capacity_bytes} bytes"));
+        }
+        if let Some(tracker) = &mut state.tracker {
+            tracker.load(bytes.clone());
+        }
+        state.stores[0] = bytes;
+        Ok(())
+    }
+
     fn cut_state(&self) -> Result<CutState, Misuse> {
         let tracker = self.state.tracker.as_ref().ok_or(Misuse::PowerNotFollowed)?;
         Ok(tracker.state(ImageOrigin::Drive { seed: self.state.options.seed, now: self.state.now }))
@@ -445,6 +484,10 @@ impl State {
         slot.submitted = self.now;
         slot.data.clear();
         if self.options.keeps_data {
+            // Every place has room for the largest operation so far, whatever its own is, so that later ones need none.
+            let has_bytes = matches!(operation.kind, OperationKind::Read | OperationKind::Write);
+            self.largest = self.largest.max(if has_bytes { operation.bytes as usize } else { 0 });
+            slot.data.reserve(self.largest);
             slot.data.extend_from_slice(operation.data.unwrap_or_default());
             slot.covered.clear();
             if operation.kind.is_change() {

@@ -38,7 +38,6 @@ mod misuse;
 mod operation;
 mod overlap;
 mod power;
-mod rules;
 mod slots;
 mod store;
 mod summary;

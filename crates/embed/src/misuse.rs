@@ -95,6 +95,8 @@ pub enum Misuse {
     SeveralDrives,
     /// The rule of a fault cannot be applied; the text says why.
     Fault(String),
+    /// The image cannot be put on the drive; the text says why.
+    CannotLoad(String),
 }
 
 impl Misuse {
@@ -119,6 +121,7 @@ impl Misuse {
             Misuse::ForeignSnapshot { .. } => 16,
             Misuse::NoSuchDrive { .. } => 17,
             Misuse::NoSuchImage(_) => 18,
+            Misuse::CannotLoad(_) => 19,
         }
     }
 }
@@ -178,7 +181,10 @@ impl Misuse {
     /// Returns the reason of a misuse whose sentence has no numbers.
     fn reason(&self) -> &str {
         match self {
-            Misuse::Unsupported { reason, .. } | Misuse::Fault(reason) | Misuse::NoSuchImage(reason) => reason,
+            Misuse::Unsupported { reason, .. }
+            | Misuse::Fault(reason)
+            | Misuse::NoSuchImage(reason)
+            | Misuse::CannotLoad(reason) => reason,
             Misuse::NoData => {
                 "a drive that keeps data needs the data of a write; open it without data to ask for times alone"
             }

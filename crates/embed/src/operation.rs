@@ -154,6 +154,17 @@ impl Status {
         self == Status::Success
     }
 
+    /// Returns the number of the status for interfaces of other languages: 0 for success, and never given to another status.
+    pub fn code(self) -> u8 {
+        match self {
+            Status::Success => 0,
+            Status::MediaError => 1,
+            Status::TimedOut => 2,
+            Status::Removed => 3,
+            Status::PowerLost => 4,
+        }
+    }
+
     /// Returns the status of an operation with this error number of Linux, if any.
     pub(crate) fn of(error: Option<u32>) -> Status {
         match error {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use phaselink_core::crash::recording::{RecordedCommand, RecordedOp, Recording};
-use phaselink_core::crash::{CutTimeline, Image, Loss, format, sample};
+use phaselink_core::crash::explain::{ImageState, LossRules};
+use phaselink_core::crash::recording::Recording;
+use phaselink_core::crash::{CutTimeline, Image, format, sample};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::time::Time;
 
 use crate::misuse::Misuse;
-use crate::rules::RuleWords;
 use crate::store::Store;
 use crate::tracker::lay_all;
 
@@ -48,7 +48,7 @@ pub(crate) struct CutState {
     pub(crate) timeline: CutTimeline,
     /// Places of the requests that failed.
     pub(crate) failed: BTreeSet<usize>,
-    pub(crate) rules: RuleWords,
+    pub(crate) rules: LossRules,
     pub(crate) origin: ImageOrigin,
 }
 
@@ -85,6 +85,28 @@ impl CutState {
         images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect()
     }
 
+    /// Returns the image that a power cut draws from `seed`.
+    pub(crate) fn drawn(self, seed: u64) -> LegalImage {
+        let image = sample::drawn(&self.recording, &self.timeline, self.recording.events.len(), seed);
+        LegalImage { image, state: Arc::new(self) }
+    }
+
+    /// Returns what is known of a recording, whose drive was all zeros at first.
+    fn of_recording(file: &str, bytes: &[u8]) -> Result<Arc<CutState>, Problems> {
+        let recording = format::decode(bytes)
+            .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
+        let timeline = CutTimeline::new(&recording);
+        Ok(Arc::new(CutState {
+            instant: 0,
+            base: Store::default(),
+            rules: LossRules::of_recording(&recording),
+            origin: ImageOrigin::Recording { file: file.into() },
+            recording,
+            timeline,
+            failed: BTreeSet::new(),
+        }))
+    }
+
     /// Returns the image of a name.
     ///
     /// # Errors
@@ -110,9 +132,7 @@ impl LegalImage {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Misuse> {
         let capacity_bytes = self.state.recording.capacity_bytes;
         Misuse::check_range(offset, into.len() as u64, capacity_bytes)?;
-        let mut bytes = self.state.base.clone();
-        lay_all(&self.state.recording, &self.image, &mut bytes);
-        bytes.read(offset, into);
+        self.bytes().read(offset, into);
         Ok(())
     }
 
@@ -125,70 +145,42 @@ impl LegalImage {
     /// Returns a sentence for each write in which this state differs from what reads returned: one that is missing or torn, or one
     /// that failed and is there all the same, with the rule that allows it. The last sentence says how to replay the state.
     pub fn explanation(&self) -> Vec<String> {
-        let CutState { recording, timeline, rules, failed, .. } = &*self.state;
-        let cut = self.image.cut;
-        let named = |place: usize| {
-            let RecordedCommand { kind, offset, bytes, .. } = &recording.requests[place];
-            let name = match kind {
-                RecordedOp::Write(_) => "write",
-                RecordedOp::Zero => "write zeroes",
-                RecordedOp::Trim => "discard",
-                RecordedOp::Flush => "flush",
-            };
-            format!("The {name} of {bytes} bytes at {offset}")
-        };
-        let explain = |(&place, loss): (&usize, &Loss)| {
-            let lost = match loss {
-                Loss::All => String::from("is missing"),
-                Loss::AllBut(there) => {
-                    let blocks = there.iter().map(|(first, last)| last - first + 1).sum::<u32>();
-                    format!("is torn: {blocks} of its {} blocks are there", recording.pieces(place))
-                }
-            };
-            let rule = match (failed.contains(&place), timeline.is_answered(place, cut)) {
-                (true, _) => rules.of_failed(),
-                (false, false) => rules.of_flying(),
-                (false, true) => rules.of_completed(),
-            };
-            let torn = match loss {
-                Loss::All => String::new(),
-                Loss::AllBut(_) => rules.of_torn(recording.rules.atomic_bytes),
-            };
-            format!("{} {lost}. {rule}{torn}", named(place))
-        };
-        // Reads return the old bytes of a write that failed, so that it is not missed.
-        let is_missed = |(place, loss): &(&usize, &Loss)| !failed.contains(place) || !matches!(loss, Loss::All);
-        let mut lines: Vec<String> = self.image.lost.iter().filter(is_missed).map(explain).collect();
-        let appeared = failed.iter().filter(|place| !self.image.lost.contains_key(place));
-        lines.extend(
-            appeared.map(|place| format!("{} is there, although it had failed. {}", named(*place), rules.of_failed())),
-        );
+        let CutState { recording, timeline, rules, failed, origin, .. } = &*self.state;
+        let mut lines = rules.explanation(&ImageState { recording, timeline, image: &self.image, failed });
         if !lines.is_empty() {
-            lines.push(self.state.origin.replay(&self.name()));
+            lines.push(origin.replay(&self.name()));
         }
         lines
     }
 
+    /// Returns the bytes of the drive in this state.
+    pub(crate) fn bytes(&self) -> Store {
+        let mut bytes = self.state.base.clone();
+        lay_all(&self.state.recording, &self.image, &mut bytes);
+        bytes
+    }
+
     /// Returns up to `wanted` states that a power cut may leave at any event of a recording, which `phaselink crash --record` made:
     /// all, if there are no more. Otherwise states of every kind are drawn in turn, from `seed`. `file` is the name of the
-    /// recording in messages. No drive is opened; a name of such a state is one for `phaselink crash --image`, too.
+    /// recording in messages. No drive is opened; [`Drive::load_image`](crate::Drive::load_image) puts such a state on one, and
+    /// its name is one for `phaselink crash --image`, too.
     ///
     /// # Errors
     /// If the bytes are no recording.
     pub fn of_recording(file: &str, bytes: &[u8], wanted: usize, seed: u64) -> Result<Vec<LegalImage>, Problems> {
-        let recording = format::decode(bytes)
-            .map_err(|found| Problem::new(file, None, found, "a recording that `phaselink crash --record` made"))?;
-        let timeline = CutTimeline::new(&recording);
-        let state = Arc::new(CutState {
-            instant: 0,
-            base: Store::default(),
-            rules: RuleWords::of_recording(&recording),
-            origin: ImageOrigin::Recording { file: file.into() },
-            recording,
-            timeline,
-            failed: BTreeSet::new(),
-        });
+        let state = CutState::of_recording(file, bytes)?;
         let images = sample::images(&state.recording, &state.timeline, wanted, seed);
         Ok(images.into_iter().map(|image| LegalImage { image, state: state.clone() }).collect())
+    }
+
+    /// Returns the state of a recording that has this [name](LegalImage::name), which is also what `phaselink crash` calls it.
+    ///
+    /// # Errors
+    /// If the bytes are no recording, or the recording has no such state.
+    pub fn named_of_recording(file: &str, bytes: &[u8], name: &str) -> Result<LegalImage, Problems> {
+        let state = CutState::of_recording(file, bytes)?;
+        let image = Image::parse(name, &state.recording, &state.timeline)
+            .map_err(|problem| Problem::new(file, None, problem.found, problem.allowed))?;
+        Ok(LegalImage { image, state })
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Progress {
 pub(crate) struct Slot {
     /// Number of operations that have had this place.
     generation: u32,
+    /// Number of operations that were submitted before.
+    sequence: u64,
     pub(crate) progress: Progress,
     pub(crate) kind: OperationKind,
     pub(crate) offset: u64,
@@ -51,6 +53,7 @@ impl Default for Slot {
     fn default() -> Slot {
         Slot {
             generation: 0,
+            sequence: 0,
             progress: Progress::Vacant,
             kind: OperationKind::Flush,
             offset: 0,
@@ -77,6 +80,7 @@ pub(crate) struct Slots {
     /// Tickets of completed operations, in order; those that were taken by their tickets are passed over.
     completed: VecDeque<Ticket>,
     in_flight: usize,
+    submitted: u64,
 }
 
 impl Slots {
@@ -92,7 +96,9 @@ impl Slots {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
         });
-        self.slots[place as usize].progress = Progress::InFlight;
+        let slot = &mut self.slots[place as usize];
+        (slot.progress, slot.sequence) = (Progress::InFlight, self.submitted);
+        self.submitted += 1;
         place
     }
 
@@ -171,7 +177,7 @@ impl Slots {
         let is_flying = |slot: &Slot| matches!(slot.progress, Progress::InFlight | Progress::Flushing);
         let mut places: Vec<u32> =
             (0..self.slots.len() as u32).filter(|place| is_flying(&self.slots[*place as usize])).collect();
-        places.sort_by_key(|place| self.slots[*place as usize].submitted);
+        places.sort_unstable_by_key(|place| self.slots[*place as usize].sequence);
         places
     }
 }

@@ -5,34 +5,70 @@ use std::sync::Arc;
 
 const PAGE_BYTES: usize = 4096;
 
+/// Most pages of discarded bytes that are kept to be written again.
+const SPARE_PAGES_MAX: usize = 1024;
+
+/// Bytes of a page.
+type Page = [u8; PAGE_BYTES];
+
 /// Bytes of a drive, all zero until written. A copy costs a pointer for each page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Store {
-    pages: BTreeMap<u64, Arc<[u8; PAGE_BYTES]>>,
+    /// Pages that were ever written; a page that has been zeroed since has no bytes.
+    pages: BTreeMap<u64, Option<Arc<Page>>>,
+    /// Pages of zeroed bytes, so that discards and later writes allocate nothing.
+    spare: Vec<Arc<Page>>,
 }
+
+impl Clone for Store {
+    fn clone(&self) -> Store {
+        Store { pages: self.pages.clone(), spare: Vec::new() }
+    }
+}
+
+impl PartialEq for Store {
+    fn eq(&self, other: &Store) -> bool {
+        self.written().eq(other.written())
+    }
+}
+
+impl Eq for Store {}
 
 impl Store {
     /// Reads the bytes from `offset` on.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
         for_each_page(offset, into.len(), |page, start, range| {
             let into = &mut into[range];
-            match self.pages.get(&page) {
+            match self.pages.get(&page).and_then(Option::as_ref) {
                 Some(bytes) => into.copy_from_slice(&bytes[start..start + into.len()]),
                 None => into.fill(0),
             }
         });
     }
 
+    /// Pages that have bytes, in ascending order.
+    fn written(&self) -> impl DoubleEndedIterator<Item = (u64, &Arc<Page>)> {
+        self.pages.iter().filter_map(|(page, bytes)| Some((*page, bytes.as_ref()?)))
+    }
+
+    /// Returns the end of the last page that has a byte other than zero.
+    pub(crate) fn end(&self) -> u64 {
+        let has_bytes = |(_, bytes): &(u64, &Arc<Page>)| bytes.iter().any(|byte| *byte != 0);
+        self.written().rev().find(has_bytes).map_or(0, |(page, _)| (page + 1) * PAGE_BYTES as u64)
+    }
+
     /// Writes bytes at `offset`.
     pub(crate) fn write(&mut self, offset: u64, from: &[u8]) {
+        let Store { pages, spare } = self;
         for_each_page(offset, from.len(), |page, start, range| {
             let from = &from[range];
-            let bytes = Arc::make_mut(self.pages.entry(page).or_insert_with(|| Arc::new([0; PAGE_BYTES])));
+            let held = pages.entry(page).or_default();
+            let bytes = Arc::make_mut(held.get_or_insert_with(|| zeroed_page(spare)));
             bytes[start..start + from.len()].copy_from_slice(from);
         });
     }
 
-    /// Fills a range with zeros. Whole pages take no memory afterwards.
+    /// Fills a range with zeros. Whole pages take no memory afterwards, but for a few that wait to be written again.
     pub(crate) fn zero(&mut self, offset: u64, bytes: u64) {
         let (first, end) = (offset.div_ceil(PAGE_BYTES as u64), (offset + bytes) / PAGE_BYTES as u64);
         if first >= end {
@@ -40,19 +76,30 @@ impl Store {
         }
         self.zero_parts(offset, first * PAGE_BYTES as u64 - offset);
         self.zero_parts(end * PAGE_BYTES as u64, offset + bytes - end * PAGE_BYTES as u64);
-        while let Some((&page, _)) = self.pages.range(first..end).next() {
-            self.pages.remove(&page);
+        for bytes in self.pages.range_mut(first..end).filter_map(|(_, bytes)| bytes.take()) {
+            if Arc::strong_count(&bytes) == 1 && self.spare.len() < SPARE_PAGES_MAX {
+                // Room for all at once: it would grow now and then otherwise.
+                self.spare.reserve(SPARE_PAGES_MAX - self.spare.len());
+                self.spare.push(bytes);
+            }
         }
     }
 
     /// Fills a range of less than two pages with zeros, as far as it was ever written.
     fn zero_parts(&mut self, offset: u64, bytes: u64) {
         for_each_page(offset, bytes as usize, |page, start, range| {
-            if let Some(held) = self.pages.get_mut(&page) {
+            if let Some(held) = self.pages.get_mut(&page).and_then(Option::as_mut) {
                 Arc::make_mut(held)[start..start + range.len()].fill(0);
             }
         });
     }
+}
+
+/// Returns a page of zeros: one that is spare, or a new one.
+fn zeroed_page(spare: &mut Vec<Arc<Page>>) -> Arc<Page> {
+    let Some(mut page) = spare.pop() else { return Arc::new([0; PAGE_BYTES]) };
+    Arc::make_mut(&mut page).fill(0);
+    page
 }
 
 /// Calls `act` for each page of a range: with its number, the first byte in it, and the part of the range in it.

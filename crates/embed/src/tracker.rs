@@ -9,6 +9,7 @@
 //! buffer, the new data may still appear after a power cut, until a later flush has completed. Where the buffer outlives power, they
 //! never appear.
 
+use phaselink_core::crash::explain::LossRules;
 use phaselink_core::crash::recording::{
     Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording,
 };
@@ -17,7 +18,6 @@ use phaselink_core::drive::Drive;
 
 use crate::operation::{Operation, OperationKind};
 use crate::power::{CutState, ImageOrigin, Survival};
-use crate::rules::RuleWords;
 use crate::store::Store;
 
 /// Number of events after which changes that are durable for good are taken out of the record.
@@ -41,7 +41,7 @@ pub(crate) struct Tracker {
     shorten_at: usize,
     /// Number of events and power cuts so far, by which states are told apart.
     instant: u64,
-    rules: RuleWords,
+    rules: LossRules,
 }
 
 impl Tracker {
@@ -66,7 +66,7 @@ impl Tracker {
             failed: Vec::new(),
             shorten_at: EVENTS_KEPT,
             instant: 0,
-            rules: RuleWords::of(drive),
+            rules: LossRules::of(drive),
         }
     }
 
@@ -140,9 +140,10 @@ impl Tracker {
             return;
         }
         let settled: Vec<u64> = self.failed.iter().filter(|(_, at)| *at < before).map(|(number, _)| *number).collect();
-        let places: Vec<usize> = settled.into_iter().filter_map(|number| self.place(number)).collect();
+        let mut places: Vec<usize> = settled.into_iter().filter_map(|number| self.place(number)).collect();
+        places.sort_unstable();
         self.failed.retain(|(_, at)| *at >= before);
-        self.keep(|place| !places.contains(&place));
+        self.keep(|place| places.binary_search(&place).is_err());
     }
 
     /// Returns the place of a request in the record.
@@ -238,12 +239,22 @@ impl Tracker {
             Survival::Image(_) => return None,
         };
         lay_all(&self.recording, &image, &mut self.base);
+        self.begin_anew();
+        Some(self.base.clone())
+    }
+
+    /// Begins the record anew with these bytes, all of which are durable.
+    pub(crate) fn load(&mut self, bytes: Store) {
+        self.base = bytes;
+        self.begin_anew();
+    }
+
+    fn begin_anew(&mut self) {
         self.recording.requests.clear();
         self.recording.events.clear();
         (self.numbers, self.flushes, self.failed) = (Vec::new(), Vec::new(), Vec::new());
         self.shorten_at = EVENTS_KEPT;
         self.instant += 1;
-        Some(self.base.clone())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use phaselink_embed::{
-    Completion, Description, Drive, LegalImage, Misuse, Operation, Problems, Snapshot, Status, Survival, Ticket, Time,
+    Completion, Description, Drive, LegalImage, Misuse, Operation, Problems, Snapshot, Survival, Ticket, Time,
 };
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -52,6 +52,24 @@ impl DriveImage {
         self.0.read(offset, &mut found).map_err(|error| misuse(py, &error))?;
         Ok(PyBytes::new(py, &found).unbind())
     }
+}
+
+/// Returns images of a recording: the one of a name, or up to `wanted` of all.
+#[pyfunction]
+pub(crate) fn recording_images(
+    py: Python<'_>,
+    file: &str,
+    bytes: &[u8],
+    name: Option<&str>,
+    wanted: usize,
+    seed: u64,
+) -> PyResult<Vec<DriveImage>> {
+    let found = match name {
+        None => LegalImage::of_recording(file, bytes, wanted, seed),
+        Some(name) => LegalImage::named_of_recording(file, bytes, name).map(|image| vec![image]),
+    };
+    let found = found.map_err(|problems| input::error(py, &problems))?;
+    Ok(found.into_iter().map(DriveImage).collect())
 }
 
 /// Returns so many zeros, for bytes that are read.
@@ -313,6 +331,14 @@ impl EmbeddedDrive {
         self.try_with(py, |drive| drive.image(name)).map(DriveImage)
     }
 
+    fn drawn_image(&self, py: Python<'_>, seed: u64) -> PyResult<DriveImage> {
+        self.try_with(py, |drive| drive.drawn_image(seed)).map(DriveImage)
+    }
+
+    fn load_image(&self, py: Python<'_>, image: &DriveImage) -> PyResult<()> {
+        self.try_with(py, |drive| drive.load_image(&image.0))
+    }
+
     fn snapshot(&self) -> PyResult<DriveSnapshot> {
         self.with(|drive| DriveSnapshot(drive.snapshot()))
     }
@@ -341,16 +367,6 @@ struct BatchRow {
     submitted: u64,
     at: u64,
     status: u8,
-}
-
-fn number_of(status: Status) -> u8 {
-    match status {
-        Status::Success => 0,
-        Status::TimedOut => 2,
-        Status::Removed => 3,
-        Status::PowerLost => 4,
-        _ => 1,
-    }
 }
 
 /// Checks that the drive takes all operations of a batch, before it gets any.
@@ -393,8 +409,7 @@ fn carry_out(
     let mut rows = vec![BatchRow { submitted: u64::MAX, at: u64::MAX, status: NOT_SUBMITTED }; operations.len()];
     for (row, (submitted, ticket)) in rows.iter_mut().zip(tickets) {
         let done = drive.wait(ticket);
-        let (at, status) =
-            done.map_or((u64::MAX, NEVER_COMPLETES), |done| (done.at().as_ps(), number_of(done.status())));
+        let (at, status) = done.map_or((u64::MAX, NEVER_COMPLETES), |done| (done.at().as_ps(), done.status().code()));
         *row = BatchRow { submitted: submitted.as_ps(), at, status };
     }
     Ok(rows)

@@ -43,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use crate::drive::{Drive, presets, set, shipped, unknown_drive};
     #[pymodule_export]
-    use crate::embed::{DriveImage, DriveSnapshot, EmbeddedDrive, MisuseError};
+    use crate::embed::{DriveImage, DriveSnapshot, EmbeddedDrive, MisuseError, recording_images};
     #[pymodule_export]
     use crate::input::{InputError, Jobs, sections};
     #[pymodule_export]

@@ -1,6 +1,8 @@
 """Embedded drives: modelled drives in the caller's time."""
 
 import csv
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -151,6 +153,44 @@ def test_images_explain_themselves_and_become_the_drive():
     assert drive.peek(0, 1) == b"\0"
     with pytest.raises(phaselink.MisuseError, match="another state"):
         drive.cut_power(survives=lost)
+
+
+def recording(path):
+    """Write a recording of one write of two blocks in flight."""
+    header = b"phaselink crash\x01" + struct.pack("<QIIBQ", 4096, 512, 512, 0, 0)
+    body = header + struct.pack("<BQIB", 1, 0, 1024, 0) + b"a" * 1024 + b"\0"
+    path.write_bytes(body + struct.pack("<I", zlib.crc32(body)))
+    return path
+
+
+def test_images_of_a_recording_explain_themselves_and_become_a_drive(tmp_path):
+    path = recording(tmp_path / "app.recording")
+    images = phaselink.recording_images(path)
+    assert {image.read(0, 513)[::512] for image in images} == {b"aa", b"a\0", b"\0a", b"\0\0"}
+    torn = next(image for image in images if image.read(0, 513)[::512] == b"\0a")
+    assert "in flight (NVM Express" in torn.explanation[0] and str(path) in torn.explanation[-1]
+    (again,) = phaselink.recording_images(path, name=torn.name)
+    drive = phaselink.embed("tlc-gen4", power_cuts=True)
+    drive.load_image(again)
+    assert drive.peek(0, 1024) == bytes(512) + b"a" * 512
+    drive.submit(0, "flush")
+    with pytest.raises(phaselink.MisuseError, match="in flight") as misuse:
+        drive.load_image(again)
+    assert misuse.value.code == 19
+    with pytest.raises(phaselink.InputError, match="had not arrived"):
+        phaselink.recording_images(path, name="cut=1,missing=2")
+    with pytest.raises(phaselink.InputError, match="no recording"):
+        phaselink.recording_images(__file__)
+
+
+def test_drawn_image_is_what_the_cut_leaves():
+    drive = phaselink.embed("tlc-gen4", power_cuts=True)
+    drive.wait(drive.submit(0, "write", 0, data=b"a" * 4096))
+    for seed in range(10):
+        image, before = drive.drawn_image(seed), drive.snapshot()
+        drive.cut_power(seed=seed)
+        assert drive.peek(0, 4096) == image.read(0, 4096)
+        drive.restore(before)
 
 
 def test_restored_drive_does_the_same_again():

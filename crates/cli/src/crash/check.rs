@@ -32,7 +32,7 @@ pub(super) struct Checks<'a> {
     footprint: Vec<Range<usize>>,
     command: &'a str,
     limit: Duration,
-    stopped: &'a AtomicBool,
+    pub stopped: &'a AtomicBool,
 }
 
 /// Exit status of a check, with the beginning of its output.

@@ -9,10 +9,11 @@ mod text;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
+use phaselink_core::crash::explain::LossRules;
 use phaselink_core::crash::format::{self, CAPACITY_BYTES_MAX};
 use phaselink_core::crash::recording::{Durability, DurabilityRules, Recording};
 use phaselink_core::crash::sample::{self, ImageCount};
@@ -101,6 +102,7 @@ pub(crate) struct Arguments {
 struct CrashReport<'a> {
     recording: &'a Recording,
     timeline: &'a CutTimeline,
+    rules: LossRules,
     possible: ImageCount,
     findings: CheckResults,
     elapsed: Duration,
@@ -129,11 +131,17 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let record = create("--record", arguments.record.as_deref())?;
     let folder = tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(no_folder)?;
     let stopped = interrupt::flag();
-    let recorded = match replayed {
-        Some(recording) => Some(arguments.with_atomic_write(recording)?),
-        None => record::record(arguments.wanted()?, folder.path(), &stopped)?,
+    let (recorded, rules) = match replayed {
+        Some(recording) => (Some(arguments.with_atomic_write(recording)?), None),
+        None => {
+            let wanted = arguments.wanted()?;
+            let rules = arguments.drive.is_some().then(|| LossRules::of(&wanted.drive));
+            (record::record(wanted, folder.path(), &stopped)?, rules)
+        }
     };
     let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
+    // Without a drive, the rules are those of every recording.
+    let rules = rules.unwrap_or_else(|| LossRules::of_recording(&recording));
     if let Some(target) = record {
         keep(target, &recording)?;
     }
@@ -147,7 +155,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if arguments.image.is_none() {
         see_that_the_check_works(&checks, folder.path())?;
     }
-    let report = arguments.test(&checks, &images, folder.path(), &stopped)?;
+    let report = arguments.test(&checks, rules, &images, folder.path())?;
     notes::tell(&text::rate(&report));
     arguments.print(&report, json)?;
     Ok(match (report.findings.failed.is_empty(), report.stopped) {
@@ -276,9 +284,9 @@ impl Arguments {
     fn test<'a>(
         &self,
         checks: &'a Checks<'a>,
+        rules: LossRules,
         images: &[Image],
         folder: &Path,
-        stopped: &AtomicBool,
     ) -> Result<CrashReport<'a>, Problem> {
         let (progress, started) = (Progress::of(images.len()), Instant::now());
         let findings = checks.all(images, folder, &progress)?;
@@ -288,10 +296,11 @@ impl Arguments {
         Ok(CrashReport {
             recording: checks.recording,
             timeline: checks.timeline,
+            rules,
             possible: sample::possible(checks.timeline),
             findings,
             elapsed,
-            stopped: stopped.load(Ordering::Relaxed),
+            stopped: checks.stopped.load(Ordering::Relaxed),
             failure,
         })
     }

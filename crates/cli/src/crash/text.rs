@@ -1,5 +1,8 @@
 //! Formats the results of a crash test: as text, as a table and as JSON.
 
+use std::collections::BTreeSet;
+
+use phaselink_core::crash::explain::ImageState;
 use phaselink_core::crash::image::Pieces;
 use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
 use phaselink_core::crash::sample::ImageCount;
@@ -118,6 +121,9 @@ fn conclusion(report: &CrashReport<'_>) -> String {
 fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     let SmallestFailure { image, verdict, command } = smallest;
     let mut text = format!("\nThe smallest failure:\n{}", image_words(report, image));
+    for rule in rules(report, image) {
+        text += &format!("  {}", describe::wrapped(&format!("A drive may do that. {rule}"), "  "));
+    }
     let how = match verdict.is_good() {
         true => String::from("The check does not always fail on it: it ends with 0 this time."),
         false => format!("The check {}.", verdict.end.words()),
@@ -170,6 +176,12 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
     text + &format!("  {rest} that had arrived is there.\n")
 }
 
+/// Returns the rules that allow the losses of an image.
+fn rules(report: &CrashReport<'_>, image: &Image) -> Vec<String> {
+    let CrashReport { recording, timeline, rules, .. } = report;
+    rules.applied(&ImageState { recording, timeline, image, failed: &BTreeSet::new() })
+}
+
 /// Describes a request, as in `write 57 (4 KiB at 81920)`.
 fn request(recording: &Recording, place: usize) -> String {
     let request = &recording.requests[place];
@@ -215,6 +227,7 @@ pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
         "smallest_failure": report.failure.as_ref().map(|smallest| json!({
             "image": smallest.image.name(recording, timeline),
             "words": image_words(report, &smallest.image).lines().map(str::trim).collect::<Vec<_>>(),
+            "rules": rules(report, &smallest.image),
             "check": smallest.verdict.end.words(),
             "said": smallest.verdict.said,
             "command": smallest.command,

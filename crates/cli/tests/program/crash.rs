@@ -134,6 +134,25 @@ fn force_unit_access_keeps_its_own_write_and_long_writes_are_torn_in_blocks() {
 }
 
 #[test]
+fn a_failure_names_the_rule_and_the_keys_of_the_drive_that_allow_it() {
+    for (drive, rule) in [
+        ("tlc-gen4", "media.acknowledge = \"early\" and buffer.power_loss_protection = false"),
+        ("tlc-gen5", "NVM Express: nothing is promised of a command without a completion"),
+    ] {
+        let here = directory(&format!("crash-rule-{drive}"));
+        // The check fails on every image but the one where nothing is missing.
+        let check = "test $(tr -d '\\0' < \"$image\" | wc -c) = 1024";
+        let mut application = Application::start(&here, "64k", &[drive, "--check", check]);
+        application.write(1);
+        application.write(2);
+        let ran = application.finish();
+        let smallest = &document(&ran)["smallest_failure"];
+        let rules = smallest["rules"].to_string();
+        assert!(ran.code == Some(1) && rules.contains(rule.replace('"', "\\\"").as_str()), "{drive}: {smallest}");
+    }
+}
+
+#[test]
 fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what_was_printed() {
     let here = directory("crash-failure");
     // What was reported has to be there: the second write is reported too early.
@@ -156,6 +175,8 @@ fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what
     assert_eq!(smallest["said"], "block 6 is lost\n");
     let words: Vec<&str> = smallest["words"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     assert!(words.contains(&"Missing: request 3 (write of 512 B at 3072), answered, not flushed."), "{words:?}");
+    let rule = smallest["rules"][0].as_str().unwrap();
+    assert!(rule.contains("Flush command") && rule.contains("the recorded drive keeps a write once it is flushed"));
 
     let shell = |command: &str| -> Ran {
         let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();

@@ -6,11 +6,13 @@
 //! - [`timeline`] says at which cuts a request must be on the drive, may be on it, or cannot be on it yet.
 //! - [`image`] names one state: a cut, and the parts of open requests that are lost.
 //! - [`sample`] lists all images of a recording, or draws some of every kind.
+//! - [`explain`] says which rule of a specification, or key of a drive file, allows each loss.
 //! - [`shrink`] looks for the smallest image that still fails a check.
 //! - [`view`] turns an image into blocks, each of which knows where its bytes are.
 //!
 //! `docs/crash.md` defines the legal states and cites the specifications that say so.
 
+pub mod explain;
 pub mod format;
 pub mod image;
 pub mod recording;

@@ -6,6 +6,7 @@
 use super::ports::{HostPorts, Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Acknowledge, StackStage};
+use crate::crash::explain::LossClauses;
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
@@ -112,6 +113,11 @@ pub trait Protocol {
     /// (assumed).
     fn atomic_bytes(&self, drive: &Drive) -> u32 {
         self.limits(drive).write_block_bytes.max(64)
+    }
+
+    /// Returns the clauses of its specification by which a drive may lose data with its power; none of a plain memory.
+    fn loss_clauses(&self) -> Option<LossClauses> {
+        None
     }
 
     /// Returns the section of another protocol whose keys this protocol uses too, if there is one.

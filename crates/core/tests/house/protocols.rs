@@ -3,8 +3,7 @@
 use crate::sources::{Source, product, read};
 
 /// Folders outside the list of protocols that belong to one protocol, by the words that may stand there.
-const HOMES: [(&str, &[&str]); 7] = [
-    ("crates/embed/src/rules.rs", &["nvme"]),
+const HOMES: [(&str, &[&str]); 6] = [
     ("crates/ring/src/", &["dc_express"]),
     ("crates/client/src/", &["dc_express"]),
     ("crates/serve/src/front/shm/", &["dc_express"]),

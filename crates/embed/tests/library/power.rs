@@ -365,7 +365,25 @@ fn durable_discards_and_zeroes_survive_cuts_and_others_may_not() {
 }
 
 #[test]
-fn images_of_a_recording_are_listed_and_name_the_file() {
+fn drawn_image_is_the_state_that_the_cut_leaves() {
+    for seed in 0..50 {
+        let mut drive = open("tlc-gen4");
+        (0..8).for_each(|block| write(&mut drive, block, 1 + block as u8));
+        let image = drive.drawn_image(seed).unwrap();
+        let mut expected = [0; 8 * BLOCK as usize];
+        image.read(0, &mut expected).unwrap();
+        drive.cut_power(drive.now(), Survival::Drawn { seed }).unwrap();
+        let mut found = [0; 8 * BLOCK as usize];
+        drive.peek(0, 0, &mut found).unwrap();
+        assert!(found == expected, "seed {seed}");
+        assert_eq!(image.explanation().is_empty(), found.iter().all(|byte| *byte != 0));
+    }
+    let plain = Description::shipped("tlc-gen4").unwrap().open().unwrap();
+    assert_eq!(plain.drawn_image(1).unwrap_err(), Misuse::PowerNotFollowed);
+}
+
+/// Recording of a write that is flushed, and of one of two blocks that is in flight.
+fn recording() -> Recording {
     let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
     let request = |kind, bytes| RecordedCommand { kind, offset: 0, bytes, durable: false };
     let requests = vec![
@@ -380,8 +398,12 @@ fn images_of_a_recording_are_listed_and_name_the_file() {
         RecordedEvent::Completed(1),
         RecordedEvent::Arrived(2),
     ];
-    let recording =
-        Recording { capacity_bytes: 4096, rules, requests, lines: Vec::new(), events: events.into(), prepared: 0 };
+    Recording { capacity_bytes: 4096, rules, requests, lines: Vec::new(), events: events.into(), prepared: 0 }
+}
+
+#[test]
+fn images_of_a_recording_are_listed_and_name_the_file() {
+    let recording = recording();
     let images = LegalImage::of_recording("app.rec", &encode(&recording), 100, 1).unwrap();
     let found: Vec<[u8; 2]> = images
         .iter()
@@ -396,6 +418,13 @@ fn images_of_a_recording_are_listed_and_name_the_file() {
     assert_eq!(found.len(), different.len(), "no state comes twice");
     let lines: Vec<String> = images.iter().flat_map(|image| image.explanation()).collect();
     assert!(lines.iter().any(|line| line.contains("app.rec --image cut=5,missing=3")), "{lines:?}");
+    for image in &images {
+        let found = LegalImage::named_of_recording("app.rec", &encode(&recording), &image.name()).unwrap();
+        assert_eq!((found.name(), found.explanation()), (image.name(), image.explanation()));
+    }
+    let wrong =
+        LegalImage::named_of_recording("app.rec", &encode(&recording), "cut=5,missing=1").unwrap_err().to_string();
+    assert!(wrong.starts_with("app.rec: ") && wrong.contains("request 1 cannot be missing at cut=5"), "{wrong}");
     let wrong = LegalImage::of_recording("app.rec", b"no recording", 1, 1).unwrap_err().to_string();
     assert!(wrong.starts_with("app.rec") && wrong.contains("no recording of phaselink crash"), "{wrong}");
 }
@@ -414,4 +443,88 @@ fn image_of_another_history_is_refused_however_alike_its_record_is() {
     image_after(2);
     assert!(drive.cut_power(drive.now(), Survival::Image(&first)).is_err());
     assert_eq!(blocks::<1>(&drive), [2]);
+}
+
+#[test]
+fn image_of_a_recording_becomes_the_drive_and_is_durable() {
+    let bytes = encode(&recording());
+    let image = LegalImage::named_of_recording("app.rec", &bytes, "cut=5,torn=3:1").unwrap();
+    let mut drive = open("tlc-gen4");
+    write(&mut drive, 7, 9);
+    drive.load_image(&image).unwrap();
+    let read = |drive: &Drive| {
+        let mut found = [0; 1024];
+        drive.peek(0, 0, &mut found).unwrap();
+        (found[0], found[512], blocks::<8>(drive)[7])
+    };
+    assert_eq!(read(&drive), (1, 2, 0));
+    assert_eq!(drive.images(10, 1).unwrap().len(), 1, "nothing of it can be lost");
+    drive.cut_power(drive.now(), Survival::DurableOnly).unwrap();
+    assert_eq!(read(&drive), (1, 2, 0));
+    write(&mut drive, 7, 5);
+    assert_eq!(read(&drive), (1, 2, 5));
+}
+
+#[test]
+fn image_is_not_loaded_where_it_cannot_be_and_the_drive_stays_as_it_was() {
+    let image = |last: u64| {
+        let mut drive = open("tlc-gen4");
+        write(&mut drive, last, 1);
+        drive.images(1, 1).unwrap().remove(0)
+    };
+    let small = Description::shipped("nvme").unwrap().with("media.capacity_mib=64").unwrap().with_power_cuts();
+    let refused = |drive: &mut Drive, image: &LegalImage| {
+        let misuse = drive.load_image(image).unwrap_err();
+        (misuse.code(), misuse.to_string())
+    };
+    let mut drive = open("tlc-gen4");
+    let ticket = drive.submit(drive.now(), 0, Operation::write(0, &[3; BLOCK as usize])).unwrap();
+    let (code, sentence) = refused(&mut drive, &image(0));
+    assert!(code == 19 && sentence.starts_with("1 operations are in flight"), "{sentence}");
+    drive.wait(ticket).unwrap();
+    assert_eq!(blocks::<1>(&drive), [3]);
+    let (_, sentence) = refused(&mut Description::shipped("nvme").unwrap().without_data().open().unwrap(), &image(0));
+    assert!(sentence.contains("keeps data"), "{sentence}");
+    let whole = Survival::Everything;
+    let mut drive = open("tlc-gen4");
+    write(&mut drive, 16_384, 1);
+    drive.cut_power(drive.now(), whole).unwrap();
+    let (_, sentence) = refused(&mut small.open().unwrap(), &drive.images(1, 1).unwrap()[0]);
+    assert!(sentence.contains("bytes up to 67112960; the drive has 67108864 bytes"), "{sentence}");
+}
+
+#[test]
+fn operations_of_one_instant_fail_in_the_order_of_their_submission() {
+    let mut drive = open("optane-p5800x");
+    let submit = |drive: &mut Drive, count: u64| -> Vec<_> {
+        (0..count)
+            .map(|block| drive.submit(drive.now(), 0, Operation::read(block * BLOCK, BLOCK as u32)).unwrap())
+            .collect()
+    };
+    // Places are used again in another order than that in which they were first used.
+    submit(&mut drive, 6);
+    drive.advance(drive.now() + phaselink_embed::Span::from_ms(1)).unwrap();
+    while drive.next_completion().is_some() {}
+    let tickets = submit(&mut drive, 9);
+    drive.cut_power(drive.now(), Survival::Everything).unwrap();
+    let failed: Vec<_> = std::iter::from_fn(|| drive.next_completion().map(|done| done.ticket())).collect();
+    assert_eq!(failed, tickets);
+}
+
+#[test]
+fn many_failed_writes_settle_in_time_that_grows_with_their_number() {
+    let settle = |count: u64| {
+        let mut drive = open("tlc-gen4");
+        drive.inject_fault("action = \"error\", operation = \"write\"").unwrap();
+        for block in 0..count {
+            result(&mut drive, 0, Operation::write(block * 512, &[1; 512]));
+        }
+        assert_eq!(recorded_requests(&drive), count as usize);
+        let start = std::time::Instant::now();
+        flush(&mut drive);
+        assert!(recorded_requests(&drive) <= 1);
+        start.elapsed()
+    };
+    settle(1_000);
+    assert!(settle(20_000) < std::time::Duration::from_secs(1));
 }

@@ -1,5 +1,6 @@
 //! Arrivals recorded at the driver of a run, submitted to an embedded drive at the same instants, complete at the same
-//! picosecond.
+//! picosecond. A drive whose driver cannot poll has the simulated software of its host, embedded as well: its arrivals are recorded
+//! where they come to an embedded drive, at the calls of the application.
 
 use expect_test::expect_file;
 use phaselink_core::drive::Drive as CoreDrive;
@@ -11,17 +12,30 @@ use phaselink_core::time::Time;
 use phaselink_core::workload::fio;
 use phaselink_embed::{Description, Operation};
 
-/// Requests recorded at the driver of a run of a shipped drive.
+/// Requests of a run of a shipped drive, recorded at its driver, or at the calls of its application if the driver cannot poll.
 fn recorded(name: &str, settings: &[&str], job: &[(&str, &str)]) -> Vec<DriverRecord> {
     let file = shipped::find(name).expect("a shipped drive");
     let settings: Vec<Override> = settings.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let described = CoreDrive::from_toml(file.file, file.text, &settings).unwrap();
     // The embedding program polls for completions, and is the software above the driver.
-    let drive = CoreDrive::from_toml(file.file, file.text, &settings).unwrap().polled();
+    let drive = if can_poll(name) { described.polled() } else { described };
     let jobs = fio::from_flags(job).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
     let mut simulation = Simulation::new(&drive, &jobs, 1).unwrap();
     simulation.record_driver(2000);
+    simulation.keep_requests(2000);
     while simulation.step(1 << 16) {}
-    simulation.driver_records().copied().collect()
+    let records: Vec<DriverRecord> = simulation.driver_records().copied().collect();
+    if can_poll(name) {
+        return records;
+    }
+    let kept = simulation.take_requests().expect("requests are kept");
+    let at_calls = kept.kept().iter().map(|request| {
+        let record = records.iter().find(|record| record.number == request.number).expect("it went to the driver");
+        DriverRecord { submitted: request.wanted, completed: request.done, ..*record }
+    });
+    let mut at_calls: Vec<DriverRecord> = at_calls.collect();
+    at_calls.sort_by_key(|record| (record.submitted, record.number));
+    at_calls
 }
 
 /// Instants at which an embedded drive completes the same requests.
@@ -93,15 +107,54 @@ fn arrivals_recorded_at_the_driver_complete_at_the_same_picosecond() {
     assert_eq!(found.len(), 0, "{}", found.join("\n"));
 }
 
+/// Job whose threads call now and then: a thread of a run that calls again at once does not leave its core in between, as one does
+/// that waits for calls from outside. (The reads and the writes of a mix have a rate each, and would come together.)
+const CALLS: &[(&str, &str)] = &[
+    ("rw", "randwrite"),
+    ("bs", "4k"),
+    ("numjobs", "2"),
+    ("rate_iops", "1000"),
+    ("number_ios", "200"),
+    ("size", "64m"),
+];
+
+#[test]
+fn calls_recorded_above_a_driver_that_cannot_poll_complete_at_the_same_picosecond() {
+    let names: Vec<&str> = shipped::names().filter(|name| !can_poll(name)).collect();
+    assert!(names.contains(&"moneta"), "{names:?}");
+    let alone = [("rw", "randread"), ("bs", "16k"), ("rate_iops", "3000"), ("number_ios", "200")];
+    let reads = [("rw", "randread"), ("bs", "4k"), ("numjobs", "4"), ("rate_iops", "4000"), ("number_ios", "200")];
+    let found: Vec<String> = names
+        .into_iter()
+        .flat_map(|name| [&alone[..], &reads, CALLS].into_iter().filter_map(move |job| difference(name, &[], job)))
+        .collect();
+    assert_eq!(found.len(), 0, "{}", found.join("\n"));
+}
+
+#[test]
+fn arrivals_with_a_translation_layer_that_collects_garbage_complete_at_the_same_picosecond() {
+    let small = [
+        "translation.precondition=random",
+        "media.channels=2",
+        "media.banks_per_channel=1",
+        "media.block_pages=96",
+        "media.capacity_mib=256",
+    ];
+    let job = [("rw", "randwrite"), ("bs", "4k"), ("iodepth", "8"), ("number_ios", "1500"), ("fsync", "50")];
+    assert_eq!(difference("tlc-gen4", &small, &job), None);
+    let records = recorded("tlc-gen4", &small, &job);
+    assert!(records.iter().any(|record| record.io.op == Op::Flush), "the job flushes");
+}
+
 /// Arrivals for the tests of the C and Python interfaces, which submit these requests and compare the completions.
 #[test]
 fn stored_arrivals_of_other_languages_are_those_of_runs() {
     let job =
         [("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("numjobs", "2"), ("number_ios", "30"), ("size", "64m")];
     let mut rows = String::from("drive;setting;queue;operation;offset;bytes;submitted_ps;completed_ps\n");
-    for name in ["nvme", "dc-express", "capi", "cxl", "pss", "ramdisk", "tlc-gen4"] {
+    for name in ["nvme", "dc-express", "capi", "cxl", "pss", "ramdisk", "tlc-gen4", "moneta"] {
         let setting = settings(name).first().copied().unwrap_or_default();
-        let records = recorded(name, settings(name), &job);
+        let records = recorded(name, settings(name), if can_poll(name) { &job } else { CALLS });
         for DriverRecord { thread, io, submitted, completed, .. } in records.iter().take(80) {
             let (operation, offset, bytes) = (io.op.name(), io.offset, io.bytes);
             let (submitted, completed) = (submitted.as_ps(), completed.as_ps());

@@ -15,7 +15,7 @@ is wrong with an input raises :class:`InputError`, whose text tells all of it at
 """
 
 from ._drive import Drive, Preset, drives, load, presets
-from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed
+from ._embed import BatchResult, Completion, EmbeddedDrive, OperationSummary, SimPyDrive, embed, recording_images
 from ._executors import RayExecutor
 from ._native import VERSION as __version__
 from ._native import InputError, MisuseError
@@ -59,6 +59,7 @@ __all__ = [
     "papers",
     "predict",
     "presets",
+    "recording_images",
     "reproduce",
     "run",
     "serve",

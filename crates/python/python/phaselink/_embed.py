@@ -205,6 +205,17 @@ class EmbeddedDrive:
         """The state of this name, if a power cut may leave it now."""
         return self._native.image(name)
 
+    def drawn_image(self, seed=1):
+        """The state that :meth:`cut_power` leaves now with this seed."""
+        return self._native.drawn_image(seed)
+
+    def load_image(self, image):
+        """Replace the bytes of the drive by those of an image, of this drive or of a recording.
+
+        An application goes on with what a power cut has left. No operation may be in flight.
+        """
+        self._native.load_image(image)
+
     def snapshot(self):
         """The state of the drive, for :meth:`restore`."""
         return self._native.snapshot()
@@ -243,6 +254,16 @@ def embed(
     text = drive.to_toml()
     wants = [not data, stages, power_cuts, host_software]
     return EmbeddedDrive(_native.EmbeddedDrive((f"{drive.name}.toml", text), [], seed, wants), drive)
+
+
+def recording_images(path, wanted=100, seed=1, *, name=None):
+    """States that a power cut may leave at any event of a recording that ``phaselink crash --record`` made.
+
+    Up to ``wanted`` are returned: all, if there are no more, otherwise drawn from ``seed``; with ``name``, the one of that name alone.
+    Each is as those of :meth:`EmbeddedDrive.images`, and :meth:`EmbeddedDrive.load_image` puts it on a drive.
+    """
+    with open(path, "rb") as file:
+        return _native.recording_images(str(path), file.read(), name, wanted, seed)
 
 
 class SimPyDrive:

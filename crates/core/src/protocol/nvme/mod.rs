@@ -31,6 +31,7 @@ use config::Nvme;
 
 use super::halves::{Attachment, Protocol};
 use super::roles::roles;
+use crate::crash::explain::LossClauses;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::problem::BrokenCondition;
@@ -84,6 +85,12 @@ impl Protocol for Nvme {
 
     fn atomic_bytes(&self, drive: &Drive) -> u32 {
         self.atomic_write_bytes.max(self.limits(drive).write_block_bytes).max(64)
+    }
+
+    fn loss_clauses(&self) -> Option<LossClauses> {
+        let clauses = LossClauses::of_nvm_express();
+        let torn = format!("{}, here `nvme.atomic_write_bytes`", clauses.torn);
+        Some(LossClauses { torn, ..clauses })
     }
 
     fn no_interrupts(&self) -> Option<&'static str> {

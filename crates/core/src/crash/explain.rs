@@ -1,0 +1,219 @@
+//! Reasons of an image in words: each write that is missing or torn, and the rule that allows the drive to lose it.
+//!
+//! Rules are clauses of the interface's specification, and keys of the drive file. Embedded drives, databases on them and
+//! `phaselink crash` say them in the same words.
+
+use std::collections::BTreeSet;
+
+use super::image::{Image, Loss};
+use super::recording::{Durability, RecordedCommand, RecordedOp, Recording};
+use super::timeline::CutTimeline;
+use crate::drive::Drive;
+use crate::request::Op;
+
+/// Clauses of an interface by which a drive may lose data with its power.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossClauses {
+    /// Clause that promises nothing of a command in flight.
+    pub flying: String,
+    /// Clause that lets a completed write be lost.
+    pub completed: String,
+    /// Clause that lets a write be torn beyond the size up to which it may not.
+    pub torn: String,
+}
+
+impl LossClauses {
+    /// Returns the clauses of NVM Express, which an NBD server and the recordings made through it follow, too.
+    pub fn of_nvm_express() -> LossClauses {
+        LossClauses {
+            flying: "NVM Express: nothing is promised of a command without a completion".into(),
+            completed: "NVM Express Base Specification 2.0, Flush command: only what was completed before a flush was submitted \
+                        is durable when that completes"
+                .into(),
+            torn: "NVM Command Set Specification 1.0, section 2.1.4: AWUPF".into(),
+        }
+    }
+
+    /// Returns the clauses of a memory behind an interface of this name, with or without a command that flushes.
+    pub fn of_memory(interface: &str, has_flush: bool) -> LossClauses {
+        let completed = match has_flush {
+            true => format!("{interface}: a flush makes durable only what was completed before it was submitted"),
+            false => format!("{interface} has no command that flushes"),
+        };
+        LossClauses {
+            flying: format!("{interface}: only a completion says that the drive has the data"),
+            completed,
+            torn: format!("{interface} has no atomic write beyond a block"),
+        }
+    }
+}
+
+/// Rules by which one drive may lose data with its power.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossRules {
+    clauses: LossClauses,
+    /// Keys of the drive file, or words about the recorded drive, that let a completed write be lost.
+    keys: String,
+}
+
+impl LossRules {
+    /// Returns the rules of a drive.
+    pub fn of(drive: &Drive) -> LossRules {
+        let keys = format!(
+            "the drive file allows it with media.acknowledge = \"{}\" and buffer.power_loss_protection = {}",
+            drive.media.acknowledge.name(),
+            drive.buffer.power_loss_protection
+        );
+        let own = drive.protocol().loss_clauses();
+        let clauses =
+            own.unwrap_or_else(|| LossClauses::of_memory(drive.interface.name(), drive.limits().supports(Op::Flush)));
+        LossRules { clauses, keys }
+    }
+
+    /// Returns the rules of a recording, which names no drive: those of NVM Express.
+    pub fn of_recording(recording: &Recording) -> LossRules {
+        let keys = match recording.rules.durability {
+            Durability::OnFlush => "the recorded drive keeps a write once it is flushed",
+            Durability::OnAcknowledgement => "the recorded drive keeps a write once it has completed",
+        };
+        LossRules { clauses: LossClauses::of_nvm_express(), keys: keys.into() }
+    }
+
+    /// Returns the rule for a request that failed.
+    fn of_failed(&self) -> String {
+        String::from("It had failed, and a drive may have the old or the new data after an error, until a later flush.")
+    }
+
+    /// Returns a sentence with the rule that allows a request of a state to be lost; `failed` are the places of those that failed.
+    fn of_loss(&self, state: &ImageState<'_>, place: usize, loss: &Loss) -> String {
+        let LossClauses { flying, completed, torn } = &self.clauses;
+        let rule = match (state.failed.contains(&place), state.timeline.is_answered(place, state.image.cut)) {
+            (true, _) => self.of_failed(),
+            (false, false) => format!("It was in flight ({flying})."),
+            (false, true) => format!(
+                "It had completed into a volatile buffer, and no later flush had completed ({completed}; {}).",
+                self.keys
+            ),
+        };
+        match loss {
+            Loss::All => rule,
+            Loss::AllBut(_) => {
+                let atomic_bytes = state.recording.rules.atomic_bytes;
+                format!("{rule} A write of more than {atomic_bytes} bytes may be torn ({torn}).")
+            }
+        }
+    }
+
+    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests.
+    pub fn applied(&self, state: &ImageState<'_>) -> Vec<String> {
+        let mut rules = Vec::new();
+        for (&place, loss) in &state.image.lost {
+            let rule = self.of_loss(state, place, loss);
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        rules
+    }
+
+    /// Returns a sentence for each request in which a state differs from what reads returned: one that is missing or torn, or one
+    /// that failed and is there all the same, with the rule that allows it.
+    pub fn explanation(&self, state: &ImageState<'_>) -> Vec<String> {
+        let ImageState { recording, image, failed, .. } = *state;
+        let explain = |(&place, loss): (&usize, &Loss)| {
+            let lost = match loss {
+                Loss::All => String::from("is missing"),
+                Loss::AllBut(there) => {
+                    let blocks = there.iter().map(|(first, last)| last - first + 1).sum::<u32>();
+                    format!("is torn: {blocks} of its {} blocks are there", recording.pieces(place))
+                }
+            };
+            format!("{} {lost}. {}", named(recording, place), self.of_loss(state, place, loss))
+        };
+        // Reads return the old bytes of a write that failed, so that it is not missed.
+        let is_missed = |(place, loss): &(&usize, &Loss)| !failed.contains(place) || !matches!(loss, Loss::All);
+        let missed = image.lost.iter().filter(is_missed).map(explain);
+        let appeared = failed.iter().filter(|place| !image.lost.contains_key(place));
+        let appeared = appeared.map(|&place| {
+            format!("{} is there, although it had failed. {}", named(recording, place), self.of_failed())
+        });
+        missed.chain(appeared).collect()
+    }
+}
+
+/// Image with the recording that allows it.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageState<'a> {
+    /// Recording of the requests.
+    pub recording: &'a Recording,
+    /// Timeline of the recording.
+    pub timeline: &'a CutTimeline,
+    /// Cut and losses.
+    pub image: &'a Image,
+    /// Places of requests that failed.
+    pub failed: &'a BTreeSet<usize>,
+}
+
+/// Returns a request with its size and place, as the subject of a sentence.
+fn named(recording: &Recording, place: usize) -> String {
+    let RecordedCommand { kind, offset, bytes, .. } = &recording.requests[place];
+    let name = match kind {
+        RecordedOp::Write(_) => "write",
+        RecordedOp::Zero => "write zeroes",
+        RecordedOp::Trim => "discard",
+        RecordedOp::Flush => "flush",
+    };
+    format!("The {name} of {bytes} bytes at {offset}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::recording::{DurabilityRules, RecordedEvent};
+
+    #[test]
+    fn every_interface_says_its_own_clauses_and_the_keys_of_the_drive() {
+        for (name, clause) in [("nvme", "NVM Express Base Specification"), ("cxl", "cxl"), ("ramdisk", "ramdisk")] {
+            let rules = LossRules::of(&Drive::shipped(name).unwrap());
+            assert!(rules.clauses.completed.starts_with(clause), "{name}: {rules:?}");
+            assert!(rules.keys.contains("buffer.power_loss_protection = "), "{name}: {rules:?}");
+        }
+    }
+
+    #[test]
+    fn rules_that_several_losses_share_are_applied_once() {
+        let write = |offset| RecordedCommand {
+            kind: RecordedOp::Write(vec![1; 1024].into()),
+            offset,
+            bytes: 1024,
+            durable: false,
+        };
+        let recording = Recording {
+            capacity_bytes: 8192,
+            rules: DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush },
+            requests: vec![write(0), write(1024), write(2048)],
+            lines: Vec::new(),
+            events: [
+                RecordedEvent::Arrived(0),
+                RecordedEvent::Completed(0),
+                RecordedEvent::Arrived(1),
+                RecordedEvent::Completed(1),
+                RecordedEvent::Arrived(2),
+            ]
+            .into(),
+            prepared: 0,
+        };
+        let timeline = CutTimeline::new(&recording);
+        let image = Image::parse("cut=5,missing=1-2,torn=3:1", &recording, &timeline).unwrap();
+        let (failed, rules) = (BTreeSet::new(), LossRules::of_recording(&recording));
+        let state = ImageState { recording: &recording, timeline: &timeline, image: &image, failed: &failed };
+        let applied = rules.applied(&state);
+        assert!(applied.len() == 2 && applied[0].contains("Flush command"), "{applied:?}");
+        assert!(applied[1].contains("in flight") && applied[1].contains("more than 512 bytes"), "{applied:?}");
+        let lines = rules.explanation(&state);
+        assert_eq!(lines.len(), 3);
+        assert!(
+            lines[2].starts_with("The write of 1024 bytes at 2048 is torn: 1 of its 2 blocks are there. It was in")
+        );
+    }
+}
