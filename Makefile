@@ -17,7 +17,7 @@ help:
 	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
-	@echo 'make bench-model  simulations a second, memory, start-up'
+	@echo 'make bench-model  simulations and embedded operations a second, memory, start-up'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make bench-limits a served drive against its limits, each passed or failed, in five minutes; wants a quiet machine'
 	@echo 'make instructions instructions a simulated request, by valgrind, against those that are stored'
@@ -98,6 +98,7 @@ bench: bench-model bench-serve
 bench-model:
 	cargo bench -p phaselink --bench budgets
 	cargo bench -p phaselink-embed-c --bench rate
+	crates/python/test.sh bench
 
 bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user

@@ -3,6 +3,7 @@
 #
 #   test.sh wheel   build and install it as a user does, into a fresh environment, and test it there: `make python`
 #   test.sh quick   test the extension LIBRARY against the program PHASELINK, both built by cargo: part of `cargo test`
+#   test.sh bench   operations a second of embedded drives, in an optimised build: part of `make bench-model`
 #
 # What is missing for it (Python 3.9, a package index) is said; with CI=true that is a failure.
 set -eu
@@ -45,8 +46,17 @@ quick)
     cp -r crates/python/python/phaselink "$PYTHONPATH"
     cp "$LIBRARY" "$PYTHONPATH/phaselink/_native.abi3.so"
     ;;
+bench)
+    cargo build --quiet --release -p phaselink-python
+    export PYTHONPATH=$target/python-bench
+    rm -rf "$PYTHONPATH"
+    mkdir -p "$PYTHONPATH"
+    cp -r crates/python/python/phaselink "$PYTHONPATH"
+    cp "$target/release/lib_native.so" "$PYTHONPATH/phaselink/_native.abi3.so"
+    exec "$python" crates/python/bench.py
+    ;;
 *)
-    echo 'wheel or quick' >&2
+    echo 'wheel, quick or bench' >&2
     exit 2
     ;;
 esac
