@@ -102,14 +102,17 @@ fn stages(stacks: &str, host: &str) -> Result<String, Problems> {
     };
     let mut table = Table::new().left("stage");
     for stack in [first, second] {
-        table = table.right(format!("{stack} ns")).left("from .. to");
+        table = table.right(format!("{stack} ns")).left("from .. to").left("source");
     }
     let mut table = table.right("ratio");
     for pair in stage_costs::side_by_side([first, second], host)? {
         let cells = pair.costs.iter().flat_map(|cost| match cost {
-            None => [String::from("-"), String::new()],
-            Some(cost) if cost.range_ns.0 == cost.range_ns.1 => [format!("{:.0}", cost.ns), String::from("no range")],
-            Some(cost) => [format!("{:.0}", cost.ns), format!("{:.0} .. {:.0}", cost.range_ns.0, cost.range_ns.1)],
+            None => [String::from("-"), String::new(), String::new()],
+            Some(cost) => {
+                let (low, high) = cost.range_ns;
+                let range = if low < high { format!("{low:.0} .. {high:.0}") } else { String::new() };
+                [format!("{:.0}", cost.ns), range, cost.source.clone()]
+            }
         });
         let ratio = pair.ratio().map_or(String::from("-"), |ratio| format!("{ratio:.2}"));
         table.row([pair.stage.clone()].into_iter().chain(cells).chain([ratio]));

@@ -37,8 +37,10 @@ fn known(comparison: &Comparison, groups: &[ComparedGroup], share: f64) -> Strin
 
 /// The intervals in a table, and for each drive what most of them comes from.
 fn doubted(comparison: &Comparison, groups: &[ComparedGroup]) -> String {
-    let draws = cells(groups).filter_map(|cell| interval(cell, "mean_ns")).map(|interval| interval.draws).max();
-    let mut text = describe::wrapped(&intervals::explanation(draws.unwrap_or(0)), "");
+    let of_means = || cells(groups).filter_map(|cell| interval(cell, "mean_ns"));
+    let draws = of_means().map(|interval| interval.draws).max().unwrap_or(0);
+    let model_error = of_means().find_map(|interval| interval.model_error);
+    let mut text = describe::wrapped(&intervals::explanation(draws, model_error), "");
     text.push_str(&format!("\n{}\n", shown(&table(comparison, groups))));
     for (place, drive) in comparison.drives.iter().enumerate() {
         let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, "mean_ns"));

@@ -100,9 +100,15 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn papers(&self) -> Result<Vec<Paper>, Problems> {
         if self.papers.is_empty() {
-            return Ok(papers::all().collect());
+            return Ok(papers::counted().collect());
         }
-        input::all(self.papers.iter().map(|name| papers::find(name)))
+        let papers = input::all(self.papers.iter().map(|name| papers::find(name)))?;
+        if papers.iter().any(Paper::is_in_validation) {
+            notes::tell(
+                "the measurements of `modern` stand in `phaselink validate`; the name is kept for this release",
+            );
+        }
+        Ok(papers)
     }
 
     /// Computes the influence of uncertain constants on the results of one paper, if that is asked for.

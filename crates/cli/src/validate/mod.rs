@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// Estimate the parameters of each fold from the rows that it names, and judge them on rows that took no part: many minutes
     #[arg(long, conflicts_with_all = ["csv", "list", "report"])]
     folds: bool,
+    /// With --folds: also leave each source out with none, or one, of the others to estimate from
+    #[arg(long, requires = "folds")]
+    curve: bool,
     /// Print, as TOML, how many measurements touch each shipped drive, stack and host, and the model's error there: what `run`,
     /// `compare` and `check` say of them
     #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "list", "folds", "report", "data", "sources"])]
@@ -92,8 +95,9 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     };
     let rows = validation.judge(&outcomes);
     if arguments.evidence {
-        let papers = all(papers::all().filter(|paper| paper.name != "modern").map(|paper| paper.load()))?;
-        output::print(&evidence::to_toml(&validation.evidence(&rows, &papers)))?;
+        let left_out = data.calibration.as_ref().and_then(Calibration::interval);
+        let papers = all(papers::counted().map(|paper| paper.load()))?;
+        output::print(&evidence::to_toml(&validation.evidence(&rows, &papers), left_out))?;
         return Ok(Ending::Fine);
     }
     let (sources, total) = validation.summaries(&rows);
@@ -129,7 +133,7 @@ fn folds(
         }
         outcomes(runs, stopped)
     };
-    let Some(found) = calibration.cross_validate(validation, &simulate)? else {
+    let Some(found) = calibration.cross_validate(validation, arguments.curve, &simulate)? else {
         notes::tell("stopped: no fold is judged");
         return Ok(Ending::Interrupted);
     };

@@ -30,8 +30,8 @@ macro_rules! plans {
 }
 
 plans! {
-    "aisio" "bam" "bdev" "cheops" "cpu" "drives" "icpe" "idle" "interrupts" "iommu" "kernel" "mitigations" "opencapi"
-    "pcie-bench" "vldb"
+    "aisio" "axboe" "bam" "bdev" "cetofs" "cheops" "cpu" "drives" "icpe" "idle" "interrupts" "iommu" "kernel" "melody"
+    "mitigations" "opencapi" "pcie-bench" "reported-drives" "spdk-blog" "translation" "vldb" "xrp"
 }
 
 /// Measurements with the plans that answer them.

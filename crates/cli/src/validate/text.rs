@@ -6,7 +6,7 @@ use std::fmt::Write;
 use phaselink_core::report::Table;
 use phaselink_core::report::csv::quoted;
 use phaselink_core::validate::{
-    Agreement, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
+    Agreement, EntangledPair, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
 };
 
 use super::{Validated, count};
@@ -28,37 +28,110 @@ pub(super) fn folds(found: &FoldsDocument, is_markdown: bool) -> String {
         let counts = [fold.agreement.rows, fold.train_rows].map(|count| count.to_string());
         folds.row([name].into_iter().chain(counts).chain(figures(&fold.agreement)));
     }
-    let mut parameters = Table::new().left("parameter").left("key").right("range").right("estimate").right("spread %");
-    parameters = parameters.left("in each fold");
-    for it in &found.parameters {
-        let of_folds: Vec<String> = it.folds.iter().map(|value| describe::figure(*value)).collect();
-        let key = if it.only.is_empty() { it.key.clone() } else { format!("{} ({})", it.key, it.only) };
-        let range = format!("{} to {}", describe::figure(it.range.0), describe::figure(it.range.1));
-        let (value, spread) = (describe::figure(it.value), format!("{:.0}", it.spread_pct));
-        parameters.row([it.name.clone(), key, range, value, spread, of_folds.join(" ")]);
+    let mut sources = Table::new().left("source").right("rows").right("median error %");
+    for column in ["rates: WMAPE %", "latencies: median %", "WMAPE %", "bias %", "in 90 % interval"] {
+        sources = sources.right(column);
     }
-    let counted: Vec<&Agreement> =
-        found.folds.iter().filter(|fold| !fold.order_only).map(|fold| &fold.agreement).collect();
-    format!("{}\n{}\n{}", describe::wrapped(&verdict(&counted, found), ""), formatted(&folds), formatted(&parameters))
+    for it in &found.sources {
+        let name_and_count = [it.source.clone(), it.agreement.rows.to_string()];
+        sources.row(name_and_count.into_iter().chain(figures(&it.agreement)));
+    }
+    let mut parts = vec![
+        describe::wrapped(&verdict(found), ""),
+        formatted(&folds),
+        headed("Left-out rows by source", is_markdown),
+        formatted(&sources),
+    ];
+    if !found.curve.is_empty() {
+        parts.extend([headed("Error against the number of sources", is_markdown), formatted(&curve(found))]);
+    }
+    parts.extend([headed("Parameters", is_markdown), formatted(&parameters(found)), entangled(found)]);
+    if !found.singles.is_empty() {
+        parts.push(headed("Constants from rows of one machine", is_markdown));
+        parts.push(format!(
+            "No fold can judge them, and they have no spread. With the parameters, {} values are estimated.\n",
+            found.parameters.len() + found.singles.len()
+        ));
+        parts.push(formatted(&singles(found)));
+    }
+    parts.join("\n")
 }
 
-/// Says how far left-out folds are off on average, and by how much the intervals miss.
-fn verdict(counted: &[&Agreement], found: &FoldsDocument) -> String {
-    let mean = |read: fn(&Agreement) -> Option<f64>| {
-        let known: Vec<f64> = counted.iter().filter_map(|agreement| read(agreement)).collect();
-        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+fn headed(title: &str, is_markdown: bool) -> String {
+    if is_markdown { format!("### {title}\n") } else { styled(title, Style::Bold) }
+}
+
+/// Returns the table of points of the curve.
+fn curve(found: &FoldsDocument) -> Table {
+    let mut table = Table::new().left("left out, and estimated from").right("rows").right("estimated from");
+    table = table.right("rates: WMAPE %").right("latencies: median %");
+    for point in &found.curve {
+        let errors = [point.agreement.wmape_rates_pct, point.agreement.median_latency_error_pct].map(pct);
+        let counts = [point.agreement.rows, point.train_rows].map(|count| count.to_string());
+        table.row([point.name.clone()].into_iter().chain(counts).chain(errors));
+    }
+    table
+}
+
+/// Returns the table of parameters.
+fn parameters(found: &FoldsDocument) -> Table {
+    let mut table =
+        Table::new().left("parameter").left("key").right("range").right("rows").left("of").right("estimate");
+    table = table.right("spread %").left("in each fold");
+    for it in &found.parameters {
+        let shown = |value: &Option<f64>| value.map_or(String::from("-"), describe::figure);
+        let of_folds: Vec<String> = it.folds.iter().map(shown).collect();
+        let key = if it.only.is_empty() { it.key.clone() } else { format!("{} ({})", it.key, it.only) };
+        let range = format!("{} to {}", describe::figure(it.range.0), describe::figure(it.range.1));
+        let (rows, sources) = (it.rows.to_string(), it.sources.join(" "));
+        let spread =
+            if of_folds.iter().any(|value| value != "-") { format!("{:.0}", it.spread_pct) } else { "-".into() };
+        table.row([it.name.clone(), key, range, rows, sources, describe::figure(it.value), spread, of_folds.join(" ")]);
+    }
+    table
+}
+
+/// Returns the table of constants that rows of one machine set.
+fn singles(found: &FoldsDocument) -> Table {
+    let mut table = Table::new().left("of").left("key").right("value").left("from");
+    for it in &found.singles {
+        table.row([it.of.clone(), it.key.clone(), describe::figure(it.value), it.from.clone()]);
+    }
+    table
+}
+
+/// Says which parameters the rows cannot tell apart.
+fn entangled(found: &FoldsDocument) -> String {
+    if found.entangled.is_empty() {
+        return String::from("All parameters can be told apart.\n");
+    }
+    let pair = |it: &EntangledPair| format!("{} and {} ({:+.2})", it.parameters.0, it.parameters.1, it.correlation);
+    let pairs: Vec<String> = found.entangled.iter().map(pair).collect();
+    format!("Cannot be told apart, with the correlation of their errors: {}.\n", pairs.join("; "))
+}
+
+/// Says how far left-out rows are off on average, of folds and of sources, and what the intervals hold.
+fn verdict(found: &FoldsDocument) -> String {
+    let folds: Vec<&Agreement> =
+        found.folds.iter().filter(|fold| !fold.order_only).map(|fold| &fold.agreement).collect();
+    let sources: Vec<&Agreement> = found.sources.iter().map(|source| &source.agreement).collect();
+    let mean = |of: &[&Agreement], read: fn(&Agreement) -> Option<f64>| {
+        let known: Vec<f64> = of.iter().filter_map(|agreement| read(agreement)).collect();
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        if known.is_empty() { String::from("-") } else { format!("{mean:.1} %") }
     };
-    let shown = |pct: Option<f64>| pct.map_or(String::from("-"), |pct| format!("{pct:.1} %"));
     let interval = found.interval.map_or(String::from("-"), |(low, high)| format!("{low:.3} to {high:.3}"));
     format!(
         "Left out, in the mean of the folds that count: rates off by {} (WMAPE), latencies by {} (median), {} of measurements in \
-         their 90 % interval. With {} parameters that are estimated from all rows, half of these are within {}. 90 % of left-out \
-         measurements are {interval} of the prediction.",
-        shown(mean(|it| it.wmape_rates_pct)),
-        shown(mean(|it| it.median_latency_error_pct)),
-        shown(mean(|it| it.coverage_pct)),
+         their 90 % interval. In the mean of their sources: rates off by {}, latencies by {}. With {} parameters that are estimated \
+         from all rows, half of these are within {}. 90 % of left-out measurements are {interval} of the prediction.",
+        mean(&folds, |it| it.wmape_rates_pct),
+        mean(&folds, |it| it.median_latency_error_pct),
+        mean(&folds, |it| it.coverage_pct),
+        mean(&sources, |it| it.wmape_rates_pct),
+        mean(&sources, |it| it.median_latency_error_pct),
         found.parameters.len(),
-        shown(found.fitted.median_error_pct),
+        pct(found.fitted.median_error_pct) + " %",
     )
 }
 

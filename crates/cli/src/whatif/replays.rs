@@ -120,7 +120,13 @@ fn rank(
     Some(RankedCandidate {
         place,
         central,
-        gain: interval.unwrap_or(Interval { low: central, high: central, draws: 0, contributions: Vec::new() }),
+        gain: interval.unwrap_or(Interval {
+            low: central,
+            high: central,
+            draws: 0,
+            contributions: Vec::new(),
+            model_error: None,
+        }),
         elapsed_s: elapsed_s(windows, &vec![1.0; windows.len()]),
         waited_s: windows.iter().map(|window| window.waited.as_s()).sum(),
         means_s: std::array::from_fn(mean_s),

@@ -7,8 +7,8 @@ use crate::time::Span;
 section! {
     /// Electric power of the server as a function of core clock and activity.
     pub struct Power ("power") {
-        /// Power of the idle server while its processor package sleeps
-        idle_w => idle_w: f64 = 100.0, 0.0..=1e5;
+        /// Power of the idle server while its processor package sleeps; 0: the server's power is not known, and no energy is shown
+        idle_w => idle_w: f64 = 0.0, 0.0..=1e5;
         /// Extra power of the processor package while a device's reads of host memory keep it awake
         package_awake_w => package_awake_w: f64 = 6.0, 0.0..=1e4;
         /// Time without a device's read of host memory after which the processor package sleeps

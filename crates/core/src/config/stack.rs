@@ -42,6 +42,8 @@ section! {
     pub struct StackStage ("stack.stages") {
         /// Name of the stage, in the terms of the operating system; text in brackets distinguishes stages that results count together
         name => name: String = String::from("stage"), any();
+        /// Source of the stage's times: a measurement, another stack (`as linux-6`) or `assumed`; without effect on results
+        source => source: String = String::new(), any();
         /// Processor time of the stage for the submission of one request
         submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
         /// Extra processor time of the stage for the submission of a write

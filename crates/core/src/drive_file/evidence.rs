@@ -14,6 +14,7 @@ const TABLE: &str = include_str!("../../presets/evidence.toml");
 
 #[derive(Deserialize)]
 struct EvidenceTable {
+    left_out: Option<(f64, f64)>,
     evidence: Vec<Evidence>,
 }
 
@@ -25,15 +26,27 @@ const PARTS: [&str; 3] = ["drive", "stack", "host"];
 /// # Panics
 /// Never, because tests read the table.
 pub fn all() -> Vec<Evidence> {
-    let table: EvidenceTable = toml::from_str(TABLE).expect("the table is read in tests");
-    table.evidence
+    table().evidence
 }
 
-/// Table as a file of presets holds it.
-pub fn to_toml(rows: &[Evidence]) -> String {
+/// Shares of the prediction between which nine of ten measurements of left-out machines lay, by cross-validation.
+///
+/// # Panics
+/// Never, because tests read the table.
+pub fn left_out() -> Option<(f64, f64)> {
+    table().left_out
+}
+
+fn table() -> EvidenceTable {
+    toml::from_str(TABLE).expect("the table is read in tests")
+}
+
+/// Table as a file of presets holds it; `left_out` are the shares of [`left_out`].
+pub fn to_toml(rows: &[Evidence], left_out: Option<(f64, f64)>) -> String {
     let head = "# Measurements behind shipped drives, stacks and hosts. Made by `phaselink validate --evidence`.\n";
     let row = |row: &Evidence| toml::Value::try_from(row).map_or_else(|_| String::new(), |row| format!("    {row},\n"));
-    format!("{head}evidence = [\n{}]\n", rows.iter().map(row).collect::<String>())
+    let shares = left_out.map_or(String::new(), |(low, high)| format!("left_out = [{low:?}, {high:?}]\n"));
+    format!("{head}{shares}evidence = [\n{}]\n", rows.iter().map(row).collect::<String>())
 }
 
 /// Names of a drive for which there may be measurements: of itself or what it starts from, its stack and its host.
@@ -69,7 +82,7 @@ pub fn of_drives<'a>(drives: impl IntoIterator<Item = &'a Drive>) -> Vec<Evidenc
 }
 
 /// Sentence on how well parts of drives are known: `Checked against machines: off by 5.7 % in the median of 1,430 measurements with
-/// tlc-gen4; papers are reproduced with nvme; no measurement with xl-flash.`
+/// tlc-gen4 (BAM, ICP); papers are reproduced with nvme; no measurement with xl-flash.`
 pub fn sentence(evidence: &[Evidence]) -> String {
     let names = |is_meant: fn(&Evidence) -> bool| -> Vec<String> {
         let mut names: Vec<String> = evidence.iter().filter(|row| is_meant(row)).map(|row| row.name.clone()).collect();
@@ -80,7 +93,8 @@ pub fn sentence(evidence: &[Evidence]) -> String {
     for row in evidence {
         let Some(error) = row.median_error_pct else { continue };
         let (words, noun) = if told.is_empty() { (" in the median", " measurements") } else { ("", "") };
-        told.push(format!("{error:.1} %{words} of {}{noun} with {}", grouped(row.rows as u64), row.name));
+        let (rows, sources) = (grouped(row.rows as u64), row.sources.join(", "));
+        told.push(format!("{error:.1} %{words} of {rows}{noun} with {} ({sources})", row.name));
     }
     let mut parts: Vec<String> = if told.is_empty() { Vec::new() } else { vec![format!("off by {}", told.join(", "))] };
     let by_papers = names(|row| row.rows == 0 && !row.papers.is_empty());
@@ -135,8 +149,8 @@ mod tests {
         };
         let by_paper = Evidence { papers: vec![String::from("p")], ..Evidence::none("host", "r720") };
         let told = sentence(&[measured("drive", "d", 1203, 5.25), measured("stack", "linux-6", 40, 7.0), by_paper]);
-        let expected = "Checked against machines: off by 5.2 % in the median of 1,203 measurements with d, 7.0 % of 40 with linux-6; \
-                        papers are reproduced with r720.";
+        let expected = "Checked against machines: off by 5.2 % in the median of 1,203 measurements with d (CHE, ICP), 7.0 % of \
+                        40 with linux-6 (CHE, ICP); papers are reproduced with r720.";
         assert_eq!(told, expected);
     }
 }

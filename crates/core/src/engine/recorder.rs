@@ -243,8 +243,11 @@ impl JobRecord {
     }
 }
 
-fn energy(drive: &Drive, parts: &PartOutcomes, elapsed: Span) -> Energy {
+fn energy(drive: &Drive, parts: &PartOutcomes, elapsed: Span) -> Option<Energy> {
     let model = PowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
-    Energy { server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share), idle_w: drive.power.idle_w }
+    (drive.power.idle_w > 0.0).then(|| Energy {
+        server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),
+        idle_w: drive.power.idle_w,
+    })
 }

@@ -23,8 +23,8 @@ pub struct Outcome {
     pub cpu: CpuUse,
     /// Use of dies and channels of flash behind a translation layer; empty for other memories.
     pub parts: Vec<PartUse>,
-    /// Power of the server.
-    pub energy: Energy,
+    /// Power of the server; `None` if the drive file does not say.
+    pub energy: Option<Energy>,
     /// Energy of all accesses to the device's memory in joules, which is not part of the server's; `None` if the energy
     /// of an access is unknown.
     pub memory_j: Option<f64>,
@@ -346,14 +346,15 @@ impl Outcome {
         per(self.busy_cores(), self.bytes_per_s() / 1e9)
     }
 
-    /// Energy of the whole server in joules for each request; zero if there was no request.
-    pub fn joules_per_io(&self) -> f64 {
-        per(self.energy.server_w, self.iops())
+    /// Energy of the whole server in joules for each request; `None` if unknown, zero if there was no request.
+    pub fn joules_per_io(&self) -> Option<f64> {
+        Some(per(self.energy?.server_w, self.iops()))
     }
 
-    /// Energy in joules for each request beyond that of the idle server in the same time.
-    pub fn joules_per_io_above_idle(&self) -> f64 {
-        per(self.energy.server_w - self.energy.idle_w, self.iops())
+    /// Energy in joules for each request beyond that of the idle server in the same time; `None` if unknown.
+    pub fn joules_per_io_above_idle(&self) -> Option<f64> {
+        let energy = self.energy?;
+        Some(per(energy.server_w - energy.idle_w, self.iops()))
     }
 
     /// Energy of the device's memory in joules for each request; `None` if unknown, zero if there was no request.

@@ -53,8 +53,8 @@ fn result(outcome: &Outcome, description: Value) -> RunResult {
         },
         cpu: processor(outcome),
         energy: EnergyUse {
-            server_w: outcome.energy.server_w,
-            idle_w: outcome.energy.idle_w,
+            server_w: outcome.energy.map(|energy| energy.server_w),
+            idle_w: outcome.energy.map(|energy| energy.idle_w),
             joules_per_io: outcome.joules_per_io(),
             memory_joules_per_io: outcome.memory_joules_per_io(),
         },

@@ -149,9 +149,11 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     table.row(["cores per GB/s".to_string(), format!("{:.3}", outcome.cores_per_gb_per_s())]);
     table.row(["interrupts".to_string(), units::grouped(cpu.interrupts)]);
     table.row(["context switches".to_string(), units::grouped(cpu.context_switches)]);
-    table.row(["server power".to_string(), units::quantity(outcome.energy.server_w, "W")]);
-    table.row(["  of it idle".to_string(), units::quantity(outcome.energy.idle_w, "W")]);
-    table.row(["energy per request".to_string(), units::quantity(outcome.joules_per_io(), "J")]);
+    if let Some((energy, joules)) = outcome.energy.zip(outcome.joules_per_io()) {
+        table.row(["server power".to_string(), units::quantity(energy.server_w, "W")]);
+        table.row(["  of it idle".to_string(), units::quantity(energy.idle_w, "W")]);
+        table.row(["energy per request".to_string(), units::quantity(joules, "J")]);
+    }
     if let Some(joules) = outcome.memory_joules_per_io() {
         table.row(["  and in the memory".to_string(), units::quantity(joules, "J")]);
     }

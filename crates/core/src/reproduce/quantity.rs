@@ -83,7 +83,7 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
     ("switching", |outcome| outcome.cpu.switching.as_s() / outcome.elapsed.as_s()),
     ("interrupts", |outcome| outcome.cpu.interrupts as f64),
     ("context_switches", |outcome| outcome.cpu.context_switches as f64),
-    ("idle_w", |outcome| outcome.energy.idle_w),
+    ("idle_w", |outcome| outcome.energy.map_or(f64::NAN, |energy| energy.idle_w)),
     ("memory_w", |outcome| outcome.memory_j.map_or(f64::NAN, |joules| joules / outcome.elapsed.as_s())),
 ];
 

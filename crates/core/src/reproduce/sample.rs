@@ -45,7 +45,7 @@ pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
         jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
         cpu: CpuUse { cores: 1, spinning: elapsed / 2, ..CpuUse::default() },
         parts: Vec::new(),
-        energy: Energy { server_w: 100.0, idle_w: 80.0 },
+        energy: Some(Energy { server_w: 100.0, idle_w: 80.0 }),
         memory_j: None,
         stack_stages: vec![String::from("read() call")],
         events: 0,

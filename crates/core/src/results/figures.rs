@@ -170,12 +170,12 @@ figures! {
     busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores()).in_cells();
     /// Busy cores for each 10^9 bytes a second of user data.
     cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s());
-    /// Power of the whole server, in watts.
-    server_w: known("power", Unit::W, |run| run.outcome.energy.server_w);
-    /// Energy of the whole server for each request, in joules.
-    joules_per_io: known("energy", Unit::J, |run| run.outcome.joules_per_io()).column("uJ/IO", 1e-6).in_cells();
-    /// Energy of the server above that of the idle server, for each request, in joules.
-    joules_per_io_above_idle: known("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
+    /// Power of the whole server, in watts; unknown if the drive file does not say.
+    server_w: unknown("power", Unit::W, |run| Some(run.outcome.energy?.server_w));
+    /// Energy of the whole server for each request, in joules; unknown if the drive file does not say.
+    joules_per_io: unknown("energy", Unit::J, |run| run.outcome.joules_per_io()).column("uJ/IO", 1e-6).in_cells();
+    /// Energy of the server above that of the idle server, for each request, in joules; unknown if the drive file does not say.
+    joules_per_io_above_idle: unknown("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
         .column("active", 1e-6).in_cells();
     /// Energy of the device's memory for each request, in joules; unknown if the drive file does not say.
     memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io()).in_cells();

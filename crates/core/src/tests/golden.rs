@@ -168,27 +168,27 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        cddd87fdb1bbf991 1500 ios, 5601358693 ps, 54107 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        c13b278d151a1cc1 1500 ios, 236330915034 ps, 1450642 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        7da5dac02552faa0 1500 ios, 12986478316 ps, 56955 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        b39c38b086abd76c 1500 ios, 3676988253 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        dc4959588b4ca7cf 1500 ios, 99986509213 ps, 362876 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        9be7226529cd15f4 1500 ios, 17921115234 ps, 136257 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        1a39623b96b7a530 1500 ios, 3679919298 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        23b698a65c0d6bb2 1500 ios, 5639685198 ps, 54209 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        0fe7d74f254c5e64 1500 ios, 4083214909 ps, 51790 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        201a01e9e7d905f6 1500 ios, 76540520703 ps, 261258 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        805fbeab9b85c903 1500 ios, 18309484341396 ps, 52979659 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        9820ab75d9352fa1 1500 ios, 4322903702 ps, 52903 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        8eb60959a0b1713b 1500 ios, 43476816652 ps, 87118 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        375ac37c695ef86c 1496 ios, 60603324708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        f7f754edf5fbf1b7 1500 ios, 5176580631 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        00cf7241e77b3acf 1500 ios, 11131333043 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        bede45f2af6b1efb 1500 ios, 25795893595 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        da0dba3f51d0529d 1500 ios, 48050083248 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        ace381641fd82472 1500 ios, 223070736135 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        9ed6e1442c20888c 1500 ios, 42157720729 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        74849ef37100bdea 1500 ios, 29378358032 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        9ff0a2df3ac95aa9 1500 ios, 3731765761 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
+        ed0459f2a5dea2dc 1500 ios, 5601358693 ps, 54107 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        24189e6201abdc60 1500 ios, 236330915034 ps, 1450642 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        e398c725f84bbded 1500 ios, 12986478316 ps, 56955 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        e2c8c5c1aa224999 1500 ios, 3676988253 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        1f594c3621c54880 1500 ios, 99986509213 ps, 362876 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        cbf74f9c42b3a33b 1500 ios, 17921115234 ps, 136257 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        f68cf235a76ed8cb 1500 ios, 3679919298 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        fc7b9ac7d83694c5 1500 ios, 5639685198 ps, 54209 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        64c3dbad00ff0047 1500 ios, 4083214909 ps, 51790 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        16c7b538420c823d 1500 ios, 76540520703 ps, 261258 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        6dc1edf7575a5646 1500 ios, 18309484341396 ps, 52979659 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        f0453905b2e485d0 1500 ios, 4322903702 ps, 52903 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        efb3889ce5b9c31e 1500 ios, 43476816652 ps, 87118 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        268df4848c0deb75 1496 ios, 60603324708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        fd60d3ce500e63c4 1500 ios, 5176580631 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        fe9795be4d36e3ec 1500 ios, 11131333043 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        94a1b49862bc8d30 1500 ios, 25795893595 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        16faf850ce25ed98 1500 ios, 48050083248 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        a8d15e57a28ecf63 1500 ios, 223070736135 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        58c9d6d540c40123 1500 ios, 42157720729 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        18ba99cf5563e44f 1500 ios, 29378358032 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        de4762641954258e 1500 ios, 3731765761 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
     "#]].assert_eq(&table);
 }

@@ -41,7 +41,7 @@ pub(crate) fn outcome() -> Outcome {
             interrupts: 1010,
             context_switches: 2020,
         },
-        energy: Energy { server_w: 101.0, idle_w: 80.0 },
+        energy: Some(Energy { server_w: 101.0, idle_w: 80.0 }),
         parts: Vec::new(),
         memory_j: Some(2e-5),
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],

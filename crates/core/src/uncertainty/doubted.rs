@@ -2,7 +2,7 @@
 
 use super::{Draws, Interval};
 use crate::results::documents::{ByName, FigureInterval};
-use crate::results::{FIGURES, Figures};
+use crate::results::{self, FIGURES, Figures, Unit};
 
 /// Figures by name, in the same order for every draw.
 pub type Named = Vec<(String, Option<f64>)>;
@@ -27,13 +27,21 @@ pub fn of_run(figures: &Figures) -> Named {
     FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
 }
 
+fn is_time_or_rate(name: &str) -> bool {
+    results::find(name).is_some_and(|figure| matches!(figure.unit, Unit::Ns | Unit::PerS | Unit::BytesPerS))
+}
+
 impl Doubted {
     /// Figures with the constants as they are, and in each draw in order; none of a draw in which the job cannot run.
     pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> Doubted {
         let figure = |(name, value): (String, Option<f64>)| {
             let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
-            let interval = value.and_then(|value| draws.interval(value, &values));
+            let model_error = draws.model_error.filter(|_| is_time_or_rate(&name));
+            let interval = value.and_then(|value| {
+                let interval = draws.interval(value, &values)?;
+                Some(interval.with_model_error(value, model_error))
+            });
             DoubtedFigure { name, value, interval }
         };
         Doubted(central.into_iter().map(figure).collect())

@@ -29,7 +29,21 @@ impl Interval {
             high: high.max(central),
             draws: drawn.len(),
             contributions: contributions(drawn, inputs),
+            model_error: None,
         })
+    }
+
+    /// The interval of a time or a rate with the model's own error, which is independent of the constants: logarithms of both
+    /// distances from `central` add up as squares.
+    pub(super) fn with_model_error(self, central: f64, model_error: Option<(f64, f64)>) -> Interval {
+        let Some((low, high)) = model_error.filter(|_| central > 0.0 && self.low > 0.0) else { return self };
+        let distance = |end: f64, share: f64| libm::hypot(libm::log(end / central), libm::log(share));
+        Interval {
+            low: central * libm::exp(-distance(self.low, low)),
+            high: central * libm::exp(distance(self.high, high)),
+            model_error,
+            ..self
+        }
     }
 }
 

@@ -13,7 +13,7 @@ mod interval;
 
 use crate::config::UncertainConstant;
 use crate::drive::Drive;
-use crate::drive_file::Override;
+use crate::drive_file::{Override, evidence};
 use crate::random::Random;
 
 pub use crate::results::documents::{Contribution, Interval};
@@ -34,16 +34,20 @@ pub struct Draws {
     /// For each constant its level in each draw, above 0 and below 1: the share of its weight that lies below.
     levels: Vec<Vec<f64>>,
     count: usize,
+    /// Model's own error for these drives, as shares of the prediction.
+    model_error: Option<(f64, f64)>,
 }
 
 impl Draws {
     /// `count` draws for all constants in doubt that any of the drives has.
     pub fn of<'a>(drives: impl IntoIterator<Item = &'a Drive>, count: usize, seed: u64) -> Draws {
+        let drives: Vec<&Drive> = drives.into_iter().collect();
+        let is_measured = evidence::of_drives(drives.iter().copied()).iter().any(|row| row.rows > 0);
         let mut keys: Vec<String> = drives.into_iter().flat_map(keys_of).collect();
         keys.sort();
         keys.dedup();
         let levels = keys.iter().map(|key| levels(key, count, seed)).collect();
-        Draws { keys, levels, count }
+        Draws { keys, levels, count, model_error: evidence::left_out().filter(|_| is_measured) }
     }
 
     /// Returns the number of draws.

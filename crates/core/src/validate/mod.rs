@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-pub use crate::results::documents::FoldsDocument;
 pub use crate::results::documents::{
     Agreement, MeasuredKind, Provenance, ValidateDocument, ValidatedRow, ValidatedSource,
 };
+pub use crate::results::documents::{EntangledPair, FoldsDocument};
 pub use calibration::{Calibration, SimulateRuns};
 pub use measurement::{COLUMNS, MeasuredValue, read};
 pub use plan::SourcePlan;
@@ -98,7 +98,7 @@ impl Validation {
     /// Marks the rows from which the parameters of shipped descriptions were estimated, which are no predictions, and takes the
     /// intervals that left-out folds had.
     pub fn with_calibration(mut self, calibration: &Calibration) -> Validation {
-        self.rows.iter_mut().for_each(|row| row.is_fitted = calibration.uses(row.measurement.id()));
+        self.rows.iter_mut().for_each(|row| row.is_fitted = calibration.uses(row.measurement.source()));
         self.interval = calibration.interval();
         self
     }

@@ -66,7 +66,8 @@ fn drives_take_what_their_descriptions_were_derived_from() {
         (lone("optane-p4800x", "randwrite", 4096), 7.03),
         (lone("tlc-gen4", "randread", 4096), 59.98),
         (lone("tlc-gen5", "randread", 4096), 70.0),
-        (lone("tlc-gen5", "randwrite", 4096), 12.0),
+        // VLD: 5.7 us with what its host takes, 1.2.
+        (lone("tlc-gen5", "randwrite", 4096), 4.6),
     ] {
         assert!(close(found, given, 0.03), "{found} us, not {given}");
     }

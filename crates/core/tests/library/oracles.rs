@@ -184,7 +184,8 @@ fn what_an_unloaded_device_counts_follows_from_its_conversation() {
 #[test]
 fn a_package_is_awake_while_a_device_reads_and_for_as_long_as_it_takes_to_fall_asleep() {
     let awake_w = |name: &str, sleep: &str, job: &str| {
-        let server_w = |awake: &str| run(&drive(name, &[awake, sleep]), job).energy.server_w;
+        let server_w =
+            |awake: &str| run(&drive(name, &[awake, sleep]), job).energy.expect("a server of known power").server_w;
         server_w("power.package_awake_w=6") - server_w("power.package_awake_w=0")
     };
     let polling = awake_w("dc-express", "power.package_sleep_us=100", "bs=4k number_ios=200");

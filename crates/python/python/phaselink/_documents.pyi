@@ -75,11 +75,11 @@ class Figures:
     @property
     def cores_per_gb_per_s(self) -> float: ...
     @property
-    def server_w(self) -> float: ...
+    def server_w(self) -> float | None: ...
     @property
-    def joules_per_io(self) -> float: ...
+    def joules_per_io(self) -> float | None: ...
     @property
-    def joules_per_io_above_idle(self) -> float: ...
+    def joules_per_io_above_idle(self) -> float | None: ...
     @property
     def memory_joules_per_io(self) -> float | None: ...
     @property
@@ -158,9 +158,9 @@ RunFigures = TypedDict(
         "downstream_busy_share": float,
         "busy_cores": float,
         "cores_per_gb_per_s": float,
-        "server_w": float,
-        "joules_per_io": float,
-        "joules_per_io_above_idle": float,
+        "server_w": float | None,
+        "joules_per_io": float | None,
+        "joules_per_io_above_idle": float | None,
         "memory_joules_per_io": float | None,
         "precision_share": float | None,
     },
@@ -257,9 +257,9 @@ ProcessorUse = TypedDict(
 EnergyUse = TypedDict(
     "EnergyUse",
     {
-        "server_w": float,
-        "idle_w": float,
-        "joules_per_io": float,
+        "server_w": float | None,
+        "idle_w": float | None,
+        "joules_per_io": float | None,
         "memory_joules_per_io": float | None,
     },
 )
@@ -347,6 +347,7 @@ FigureInterval = TypedDict(
         "high": float,
         "draws": int,
         "contributions": list["Contribution"],
+        "model_error": list[float] | None,
     },
 )
 Contribution = TypedDict(
@@ -395,8 +396,8 @@ RanCell = TypedDict(
         "commit_p99_ns": float | None,
         "link_busy_share": float,
         "busy_cores": float,
-        "joules_per_io": float,
-        "joules_per_io_above_idle": float,
+        "joules_per_io": float | None,
+        "joules_per_io_above_idle": float | None,
         "memory_joules_per_io": float | None,
         "measured": "MeasuredIn",
         "limit": str | None,
@@ -497,6 +498,7 @@ Interval = TypedDict(
         "high": float,
         "draws": int,
         "contributions": list["Contribution"],
+        "model_error": list[float] | None,
     },
 )
 FittedKey = TypedDict(
@@ -637,6 +639,21 @@ FoldResult = TypedDict(
         "agreement": "Agreement",
     },
 )
+SourceResult = TypedDict(
+    "SourceResult",
+    {
+        "source": str,
+        "agreement": "Agreement",
+    },
+)
+CurvePoint = TypedDict(
+    "CurvePoint",
+    {
+        "name": str,
+        "train_rows": int,
+        "agreement": "Agreement",
+    },
+)
 ParameterResult = TypedDict(
     "ParameterResult",
     {
@@ -644,9 +661,27 @@ ParameterResult = TypedDict(
         "key": str,
         "only": str,
         "range": list[float],
+        "rows": int,
+        "sources": list[str],
         "value": float,
-        "folds": list[float],
+        "folds": list[float | None],
         "spread_pct": float,
+    },
+)
+SingleConstant = TypedDict(
+    "SingleConstant",
+    {
+        "of": str,
+        "key": str,
+        "value": float,
+        "from": str,
+    },
+)
+EntangledPair = TypedDict(
+    "EntangledPair",
+    {
+        "parameters": list[float],
+        "correlation": float,
     },
 )
 TraceDevice = TypedDict(
@@ -807,7 +842,11 @@ FoldsDocument = TypedDict(
     "FoldsDocument",
     {
         "folds": list["FoldResult"],
+        "sources": list["SourceResult"],
+        "curve": list["CurvePoint"],
         "parameters": list["ParameterResult"],
+        "singles": list["SingleConstant"],
+        "entangled": list["EntangledPair"],
         "interval": list[float] | None,
         "fitted": "Agreement",
         "version": str,

@@ -9,7 +9,7 @@ pub mod target;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, MeasuredState, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, JobOutcome, MeasuredState, Outcome, WireUse};
 use phaselink_core::problem::Problem;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
@@ -56,7 +56,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         upstream: WireUse::default(),
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
-        energy: Energy::default(),
+        energy: None,
         parts: Vec::new(),
         memory_j: None,
         stack_stages: Vec::new(),

@@ -1,6 +1,6 @@
 //! Report of the requests served, in the form of a simulated run.
 
-use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         upstream: WireUse::default(),
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
-        energy: Energy::default(),
+        energy: None,
         parts: Vec::new(),
         memory_j: None,
         stack_stages: Vec::new(),

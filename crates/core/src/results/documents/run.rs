@@ -239,12 +239,12 @@ pub struct ProcessorUse {
 /// Power of the server, and energy for each request.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EnergyUse {
-    /// Power of the whole server, in watts.
-    pub server_w: f64,
-    /// Power of the idle server, in watts.
-    pub idle_w: f64,
-    /// Energy of the whole server for each request, in joules.
-    pub joules_per_io: f64,
+    /// Power of the whole server, in watts; null if the drive file does not say.
+    pub server_w: Option<f64>,
+    /// Power of the idle server, in watts; null if the drive file does not say.
+    pub idle_w: Option<f64>,
+    /// Energy of the whole server for each request, in joules; null if the drive file does not say.
+    pub joules_per_io: Option<f64>,
     /// Energy of the device's memory for each request, in joules; null if the drive file does not say.
     pub memory_joules_per_io: Option<f64>,
 }

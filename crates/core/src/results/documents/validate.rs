@@ -142,8 +142,16 @@ impl Provenance {
 pub struct FoldsDocument {
     /// Folds, each with the errors of its left-out rows.
     pub folds: Vec<FoldResult>,
+    /// Sources, each with the errors of its rows in all folds that count.
+    pub sources: Vec<SourceResult>,
+    /// Points of the curve of error against the number of sources.
+    pub curve: Vec<CurvePoint>,
     /// Parameters, each with its value in every fold.
     pub parameters: Vec<ParameterResult>,
+    /// Constants that rows of one machine or drive set, which no fold can judge.
+    pub singles: Vec<SingleConstant>,
+    /// Pairs of parameters that the rows of all folds cannot tell apart.
+    pub entangled: Vec<EntangledPair>,
     /// Ends of 90 % of left-out measurements, as shares of the predicted value; null without a left-out row.
     pub interval: Option<(f64, f64)>,
     /// Errors of all rows of all folds with parameters that were estimated from these rows: no predictions.
@@ -163,6 +171,49 @@ pub struct FoldResult {
     pub agreement: Agreement,
 }
 
+/// Errors of the left-out rows of a source, over all folds that count.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SourceResult {
+    /// Short name of the source.
+    pub source: String,
+    /// Errors of the rows that were left out.
+    pub agreement: Agreement,
+}
+
+/// Errors of left-out rows with parameters that were estimated from none or some of the other sources.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct CurvePoint {
+    /// What was left out, and what the estimate is from.
+    pub name: String,
+    /// Number of rows that the parameters were estimated from.
+    pub train_rows: usize,
+    /// Errors of the rows that were left out, without intervals.
+    pub agreement: Agreement,
+}
+
+/// Constant that was set from rows of one machine or drive: it is estimated, too, and has no spread over folds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SingleConstant {
+    /// Drive, preset or experiment that has the constant.
+    pub of: String,
+    /// Key of the description.
+    pub key: String,
+    /// Its value, as the description has it.
+    pub value: f64,
+    /// Rows that it was set from.
+    pub from: String,
+}
+
+/// Two parameters that the rows cannot tell apart.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EntangledPair {
+    /// Names of the parameters.
+    pub parameters: (String, String),
+    /// Correlation of their errors: near -1, the rows tell their sum (or product) alone.
+    pub correlation: f64,
+}
+
 /// Parameter with its estimates.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ParameterResult {
@@ -174,10 +225,14 @@ pub struct ParameterResult {
     pub only: String,
     /// Range before the estimate, of which 90 % lie between its ends.
     pub range: (f64, f64),
+    /// Number of rows that the parameter changes, of those that the estimate is from.
+    pub rows: usize,
+    /// Sources of these rows.
+    pub sources: Vec<String>,
     /// Estimate from the rows of all folds, in the unit of the key.
     pub value: f64,
-    /// Estimate in each fold, in the order of the folds.
-    pub folds: Vec<f64>,
-    /// Largest over smallest estimate of the folds, less 1, in per cent.
+    /// Estimate in each fold, in the order of the folds; null if no row of the fold depends on the parameter.
+    pub folds: Vec<Option<f64>>,
+    /// Largest over smallest estimate of the folds that have rows of it, less 1, in per cent.
     pub spread_pct: f64,
 }

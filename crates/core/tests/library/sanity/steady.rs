@@ -12,7 +12,9 @@ use super::lab::Lab;
 use crate::common::jobs;
 
 /// Time after which the write buffers of all shipped drives are full, if a job writes faster than their cells.
-const RAMP: &str = "ramp_time=30ms";
+const RAMP: &str = "ramp_time=100ms";
+/// Requests of each of four threads: as many as make one round of programs of all dies a small share.
+const REQUESTS: u32 = 60_000;
 /// Share by which a run may pass a bound by chance.
 const DOUBT: f64 = 0.01;
 
@@ -56,7 +58,7 @@ fn excess(lab: &Lab, (name, setting, state, work): SteadyCase) -> Option<String>
     let drive = cases::describe(name, set.iter()).unwrap_or_else(|problems| panic!("{problems}"));
     // Other states than that of random overwrites never become steady: requests count from the end of the ramp.
     let burst = if state == "random" { "" } else { "burst=1" };
-    let jobs = jobs(&drive, &format!("{work} iodepth=64 numjobs=4 {RAMP} {burst} number_ios=3000 io_size=1024p"));
+    let jobs = jobs(&drive, &format!("{work} iodepth=64 numjobs=4 {RAMP} {burst} number_ios={REQUESTS} io_size=1024p"));
     let (outcome, most) = ((lab.simulate)(&drive, &jobs), (lab.predict)(&drive, &jobs).loaded().most_iops);
     // What is drawn has other shares than what is asked for, by chance.
     let by_chance = if work.contains("randrw") { 1.5 / (outcome.ios() as f64).sqrt() } else { 0.0 };

@@ -1,0 +1,458 @@
+//! Cross-validation: parameters estimated from the training rows of each fold, and judged on its test rows.
+//!
+//! Parameters are keys of descriptions, each with a range that is its prior: the middle is the geometric mean of the ends, and the
+//! range is 90 % of a normal distribution of the logarithm. A fold names rows to estimate from and rows to judge. The estimate
+//! minimises, over logarithms of parameters, the sum of squared logarithms of predicted over measured, every source with equal
+//! weight and large errors with less, beside the squared distance from the prior. Each step goes to the minimum of the form that is
+//! linear in the logarithms, with the derivatives at the prior, and is halved until the simulated sum falls. Steps are the same on
+//! any machine.
+//!
+//! Points of a curve are folds, too: the same rows left out, with the parameters estimated from none or one of the other sources.
+
+mod search;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+pub use self::search::SimulateRuns;
+use self::search::{AtPrior, CalibrationSearch};
+use super::agreement::ratio;
+use super::pattern::TextPattern;
+use super::{Agreement, ValidatedRow, Validation};
+use crate::problem::{Problem, Problems, all};
+use crate::reproduce::experiment::ExperimentRun;
+use crate::results::documents::{
+    CurvePoint, EntangledPair, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
+};
+
+/// Deviations of a normal distribution between the ends of 90 % of it.
+const DEVIATIONS_OF_RANGE: f64 = 3.29;
+/// Shares of residuals below the ends of a 90 % interval.
+const ENDS: [f64; 2] = [0.05, 0.95];
+/// Correlation beyond which rows cannot tell two parameters apart.
+const ENTANGLED: f64 = 0.6;
+
+/// Parameters and folds.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    parameters: Vec<Parameter>,
+    folds: Vec<Fold>,
+    curve: Vec<Fold>,
+    /// Sources with a row that some fold estimates from or judges.
+    sources: BTreeSet<String>,
+    singles: Vec<SingleConstant>,
+    interval: Option<(f64, f64)>,
+}
+
+/// Key that is estimated.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameter {
+    /// Name in the tables.
+    name: String,
+    /// Dotted key, or `stack.stages.NAME.COST`.
+    key: String,
+    /// Further keys, which move by the same factor.
+    #[serde(default)]
+    with: Vec<String>,
+    /// Ends of the range.
+    low: f64,
+    high: f64,
+    /// Setting that a run must have; empty: any run.
+    #[serde(default)]
+    only: String,
+}
+
+#[derive(Clone, Debug)]
+struct Fold {
+    name: String,
+    train: Vec<TextPattern>,
+    test: Vec<TextPattern>,
+    order_only: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CalibrationText {
+    parameter: Vec<Parameter>,
+    fold: Vec<FoldText>,
+    #[serde(default)]
+    point: Vec<FoldText>,
+    #[serde(default)]
+    single: Vec<SingleConstant>,
+    interval: Option<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FoldText {
+    name: String,
+    train: Vec<String>,
+    test: Vec<String>,
+    #[serde(default)]
+    order_only: bool,
+}
+
+impl Calibration {
+    /// Reads parameters and folds; `file` names the text in problems.
+    ///
+    /// # Errors
+    /// Mistakes of syntax, unknown keys, patterns that make no sense, and ranges that are none.
+    pub fn read(file: &str, text: &str) -> Result<Calibration, Problems> {
+        let read: CalibrationText = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
+            Problem::new(file, line, error.message(), "[[parameter]] and [[fold]] as docs/validation.md lists them")
+        })?;
+        let patterns = |texts: &[String]| {
+            let read = texts
+                .iter()
+                .map(|text| TextPattern::parse(text).map_err(|found| Problem::new(file, None, found, "").into()));
+            all(read)
+        };
+        let fold = |fold: &FoldText| {
+            let (train, test) = (patterns(&fold.train)?, patterns(&fold.test)?);
+            Ok(Fold { name: fold.name.clone(), train, test, order_only: fold.order_only })
+        };
+        let (folds, curve) = (read.fold.iter().map(fold), read.point.iter().map(fold));
+        let counting = read.fold.iter().filter(|fold| !fold.order_only);
+        let named = counting.flat_map(|fold| fold.train.iter().chain(&fold.test));
+        let sources = named.filter_map(|pattern| pattern.split('-').next()).map(String::from).collect();
+        let is_range = |parameter: &&Parameter| parameter.low > 0.0 && parameter.high > parameter.low;
+        let faulty = read.parameter.iter().filter(|parameter| !is_range(parameter)).map(|parameter| {
+            let found = format!("the range of {} is {} to {}", parameter.name, parameter.low, parameter.high);
+            Problem::new(file, None, found, "ends above 0, the lower one first")
+        });
+        let problems = Problems(faulty.collect());
+        let (folds, curve) = (all(folds)?, all(curve)?);
+        problems.or(Calibration {
+            folds,
+            curve,
+            sources,
+            parameters: read.parameter,
+            singles: read.single,
+            interval: read.interval,
+        })
+    }
+
+    /// Ends of 90 % of left-out measurements, as shares of the predicted value; none if no folds were judged yet.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.interval
+    }
+
+    /// True if parameters are estimated from rows of this source. All of its rows share machine, software and drives, so that none
+    /// of them is a prediction of the shipped descriptions.
+    pub fn uses(&self, source: &str) -> bool {
+        self.sources.contains(source)
+    }
+
+    /// Number of parameters.
+    pub fn parameters(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// Estimates the parameters in every fold, and from all rows of all folds, and judges each fold; `with_curve` adds the points of
+    /// the curve. `None` if the user has stopped the simulations.
+    ///
+    /// # Errors
+    /// Parameters that a run cannot have.
+    pub fn cross_validate(
+        &self,
+        validation: &Validation,
+        with_curve: bool,
+        simulate: SimulateRuns,
+    ) -> Result<Option<FoldsDocument>, Problems> {
+        let search = CalibrationSearch { calibration: self, validation, simulate };
+        let Some(prior) = search.at_prior()? else { return Ok(None) };
+        let (mut estimates, mut points) = (Vec::new(), Vec::new());
+        for (place, fold) in self.folds.iter().enumerate() {
+            let purpose = format!("fold {} of {}, {}", place + 1, self.folds.len(), fold.name);
+            let Some(estimate) = search.of_fold(&purpose, fold, &prior)? else { return Ok(None) };
+            estimates.push(estimate);
+        }
+        for (place, fold) in self.curve.iter().enumerate().filter(|_| with_curve) {
+            let purpose = format!("point {} of {}, {}", place + 1, self.curve.len(), fold.name);
+            let Some(estimate) = search.of_fold(&purpose, fold, &prior)? else { return Ok(None) };
+            let agreement = Agreement::of(&estimate.judged);
+            points.push(CurvePoint { name: fold.name.clone(), train_rows: estimate.train.len(), agreement });
+        }
+        let every = search.training_rows(&self.tested());
+        let purpose = "estimate from all rows";
+        let Some(whole) = search.estimate(purpose, &every, &prior)? else { return Ok(None) };
+        let Some(fitted) = search.judged(purpose, &whole, &search.rows_of(&self.tested()))? else { return Ok(None) };
+        let entangled = self.entangled(&search.correlations(&whole, &every, &prior));
+        Ok(Some(FoldsDocument {
+            parameters: self.estimated(&search, &prior, &every, &whole, &estimates),
+            singles: self.singles.clone(),
+            entangled,
+            curve: points,
+            fitted: Agreement::of(&fitted),
+            ..self.judged(&estimates)
+        }))
+    }
+
+    /// Parameters with the estimate from all rows, and those of the folds that have rows of them.
+    fn estimated(
+        &self,
+        search: &CalibrationSearch,
+        prior: &AtPrior,
+        rows: &[usize],
+        whole: &[f64],
+        folds: &[FoldEstimate],
+    ) -> Vec<ParameterResult> {
+        let of_parameter = |(place, parameter): (usize, &Parameter)| {
+            let moves = |row: &&usize| prior.slope(place, **row) != 0.0;
+            let moved: Vec<usize> = rows.iter().filter(moves).copied().collect();
+            let sources: BTreeSet<&str> = moved.iter().map(|row| search.source(*row)).collect();
+            let of_fold =
+                |fold: &FoldEstimate| fold.train.iter().find(moves).map(|_| parameter.value(fold.values[place]));
+            let folds: Vec<Option<f64>> = folds.iter().map(of_fold).collect();
+            ParameterResult {
+                name: parameter.name.clone(),
+                key: parameter.key.clone(),
+                only: parameter.only.clone(),
+                range: (parameter.low, parameter.high),
+                rows: moved.len(),
+                sources: sources.into_iter().map(String::from).collect(),
+                value: parameter.value(whole[place]),
+                spread_pct: spread_pct(&folds),
+                folds,
+            }
+        };
+        self.parameters.iter().enumerate().map(of_parameter).collect()
+    }
+
+    /// Patterns of all rows that folds judge, but for those that give an order of size only.
+    fn tested(&self) -> Vec<TextPattern> {
+        self.folds.iter().filter(|fold| !fold.order_only).flat_map(|fold| fold.test.clone()).collect()
+    }
+
+    /// Folds and sources with the errors of their left-out rows.
+    fn judged(&self, estimates: &[FoldEstimate]) -> FoldsDocument {
+        let left_out: Vec<&[ValidatedRow]> = estimates.iter().map(|estimate| estimate.judged.as_slice()).collect();
+        let with_intervals: Vec<Vec<ValidatedRow>> = (0..left_out.len())
+            .map(|place| {
+                let others = left_out.iter().enumerate();
+                let others = others.filter(|(other, _)| *other != place && !self.folds[*other].order_only);
+                let spread = Spread::of(others.map(|(_, rows)| *rows));
+                left_out[place].iter().map(|row| spread.around(row)).collect()
+            })
+            .collect();
+        let folds =
+            self.folds.iter().zip(estimates).zip(&with_intervals).map(|((fold, estimate), judged)| FoldResult {
+                name: fold.name.clone(),
+                order_only: fold.order_only,
+                train_rows: estimate.train.len(),
+                agreement: Agreement::of(judged),
+            });
+        let counted = || self.folds.iter().zip(&with_intervals).filter(|(fold, _)| !fold.order_only);
+        let mut of_source: BTreeMap<&str, Vec<&ValidatedRow>> = BTreeMap::new();
+        for row in counted().flat_map(|(_, rows)| rows) {
+            of_source.entry(&row.source).or_default().push(row);
+        }
+        let sources = of_source
+            .into_iter()
+            .map(|(source, rows)| SourceResult { source: String::from(source), agreement: Agreement::of(rows) });
+        let interval = Spread::of(counted().map(|(_, rows)| rows.as_slice())).0;
+        FoldsDocument {
+            folds: folds.collect(),
+            sources: sources.collect(),
+            curve: Vec::new(),
+            parameters: Vec::new(),
+            singles: Vec::new(),
+            entangled: Vec::new(),
+            interval: interval.map(|(low, high)| (libm::exp(low), libm::exp(high))),
+            fitted: Agreement::of([] as [&ValidatedRow; 0]),
+        }
+    }
+
+    /// Pairs of parameters that the rows cannot tell apart.
+    fn entangled(&self, correlations: &[Vec<f64>]) -> Vec<EntangledPair> {
+        let name = |place: usize| self.parameters[place].name.clone();
+        let pairs = (0..correlations.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
+        let met = pairs.filter(|(left, right)| correlations[*left][*right].abs() >= ENTANGLED);
+        met.map(|(left, right)| EntangledPair {
+            parameters: (name(left), name(right)),
+            correlation: correlations[left][right],
+        })
+        .collect()
+    }
+}
+
+/// Estimate of a fold: the rows that it is from, the logarithms of its values over the middle of their ranges, and the rows that it
+/// was judged on.
+struct FoldEstimate {
+    train: Vec<usize>,
+    values: Vec<f64>,
+    judged: Vec<ValidatedRow>,
+}
+
+impl CalibrationSearch<'_> {
+    fn of_fold(&self, purpose: &str, fold: &Fold, prior: &AtPrior) -> Result<Option<FoldEstimate>, Problems> {
+        let train = self.training_rows(&fold.train);
+        let Some(values) = self.estimate(purpose, &train, prior)? else { return Ok(None) };
+        let judged = self.judged(purpose, &values, &self.rows_of(&fold.test))?;
+        Ok(judged.map(|judged| FoldEstimate { train, values, judged }))
+    }
+}
+
+/// Largest over smallest value, less 1, in per cent; 0 if there are none.
+fn spread_pct(values: &[Option<f64>]) -> f64 {
+    let ends = values.iter().flatten().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
+    if ends.1 > 0.0 { 100.0 * (ends.1 / ends.0 - 1.0) } else { 0.0 }
+}
+
+impl Parameter {
+    /// Keys that move together, the one that the range is of first.
+    fn keys(&self) -> impl Iterator<Item = &str> + Clone {
+        std::iter::once(self.key.as_str()).chain(self.with.iter().map(String::as_str))
+    }
+
+    /// True if a run has the setting that the parameter asks for.
+    fn applies(&self, run: &ExperimentRun) -> bool {
+        self.only.is_empty() || run.settings().contains(&self.only)
+    }
+
+    /// True if a run has the parameter, so that another value of it may change the outcome.
+    fn moves(&self, run: &ExperimentRun) -> bool {
+        self.applies(run) && run.drive.numbers_of(&[&self.key])[0].is_some_and(|value| value > 0.0)
+    }
+
+    /// Value in the middle of the prior.
+    fn middle(&self) -> f64 {
+        libm::sqrt(self.low * self.high)
+    }
+
+    /// Value of an estimate.
+    fn value(&self, moved: f64) -> f64 {
+        self.middle() * libm::exp(moved)
+    }
+
+    /// Deviation of the prior, of the logarithm.
+    fn deviation(&self) -> f64 {
+        libm::log(self.high / self.low) / DEVIATIONS_OF_RANGE
+    }
+}
+
+/// Spread of left-out errors, for intervals: quantiles of the logarithm of measured over predicted.
+struct Spread(Option<(f64, f64)>);
+
+impl Spread {
+    /// Spread of the rows of several folds, each fold with equal weight.
+    fn of<'a>(folds: impl Iterator<Item = &'a [ValidatedRow]>) -> Spread {
+        let mut residuals: Vec<(f64, f64)> = Vec::new();
+        for rows in folds {
+            let known: Vec<f64> = rows.iter().filter_map(ratio).map(|ratio| -libm::log(ratio)).collect();
+            residuals.extend(known.iter().map(|residual| (*residual, 1.0 / known.len() as f64)));
+        }
+        residuals.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let whole: f64 = residuals.iter().map(|(_, weight)| weight).sum();
+        let quantile = |share: f64| {
+            let mut below = 0.0;
+            let found = residuals.iter().find(|(_, weight)| {
+                below += weight;
+                below >= share * whole
+            });
+            found.map(|(residual, _)| *residual)
+        };
+        Spread(quantile(ENDS[0]).zip(quantile(ENDS[1])))
+    }
+
+    /// Row with its interval.
+    fn around(&self, row: &ValidatedRow) -> ValidatedRow {
+        let ends =
+            self.0.zip(row.predicted).map(|((low, high), value)| (value * libm::exp(low), value * libm::exp(high)));
+        ValidatedRow { low: ends.map(|(low, _)| low), high: ends.map(|(_, high)| high), ..row.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive_file::Override;
+    use crate::ledger::Outcome;
+    use crate::validate::{COLUMNS, SourcePlan, read};
+
+    const PLAN: &str = r#"
+source = "A"
+title = "a bench"
+[[rule]]
+when = { id = "A-{size}-*" }
+drive = "nfp6000-gen3-x8"
+set = ["transfers.op=read; transfers.cache=cold; transfers.direct=on; transfers.size={size}; transfers.transfers=50"]
+value = "run.mean_ns"
+unit = "ns"
+"#;
+    const CALIBRATION: &str = r#"
+[[parameter]]
+name = "memory"
+key = "root_complex.dram_read_ns"
+low = 100
+high = 400
+[[fold]]
+name = "small left out"
+train = ["A-64-*"]
+test = ["A-8-*"]
+[[fold]]
+name = "large left out"
+train = ["A-8-*"]
+test = ["A-64-*"]
+"#;
+
+    fn simulate(_: &str, runs: &[ExperimentRun]) -> Option<Vec<Outcome>> {
+        Some(runs.iter().map(|run| run.outcome(|_| unreachable!("no jobs"))).collect())
+    }
+
+    /// Measurements of a host whose memory takes 300 ns.
+    fn validation() -> Validation {
+        let plan = SourcePlan::read("a.toml", PLAN).unwrap();
+        let head = COLUMNS.join(",");
+        let table = |values: [f64; 2]| {
+            format!(
+                "{head}\nA-8-x,,,,,,,latency,{},ns,result,\nA-64-x,,,,,,,latency,{},ns,result,\n",
+                values[0], values[1]
+            )
+        };
+        let plans = [plan];
+        let at = |text: &str| Validation::prepare(&read("t.csv", text).unwrap(), &plans).unwrap();
+        let first = at(&table([1.0, 1.0]));
+        let moved: Vec<ExperimentRun> = first
+            .runs
+            .iter()
+            .map(|run| run.moved(&[Override::parse("root_complex.dram_read_ns=300").unwrap()]).unwrap())
+            .collect();
+        let rows = first.judge(&simulate("", &moved).unwrap());
+        at(&table([rows[0].predicted.unwrap(), rows[1].predicted.unwrap()]))
+    }
+
+    #[test]
+    fn parameter_is_found_from_one_fold_and_predicts_the_other() {
+        let calibration = Calibration::read("c.toml", CALIBRATION).unwrap();
+        let found = calibration.cross_validate(&validation(), false, &simulate).unwrap().unwrap();
+        let memory = &found.parameters[0];
+        // The prior in the middle of the range, 200 ns, draws it down a little.
+        assert!((270.0..305.0).contains(&memory.value), "{memory:?}");
+        assert!(memory.spread_pct < 5.0, "{memory:?}");
+        assert!(found.folds.iter().all(|fold| fold.agreement.median_error_pct.unwrap() < 6.0), "{found:?}");
+    }
+
+    #[test]
+    fn parameter_that_moves_nothing_keeps_the_middle_of_its_range() {
+        let text = CALIBRATION.replace("root_complex.dram_read_ns", "root_complex.remote_ns");
+        let calibration = Calibration::read("c.toml", &text).unwrap();
+        let found = calibration.cross_validate(&validation(), false, &simulate).unwrap().unwrap();
+        assert!((found.parameters[0].value - 200.0).abs() < 1e-9, "{:?}", found.parameters);
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        let refused = Calibration::read("c.toml", &CALIBRATION.replace("high = 400", "high = 4")).unwrap_err();
+        assert!(refused.to_string().contains("the range of memory is 100 to 4"), "{refused}");
+        assert!(
+            Calibration::read("c.toml", "[[fold]]\nnam = 1")
+                .unwrap_err()
+                .to_string()
+                .starts_with("c.toml:2: unknown field `nam`")
+        );
+    }
+}
