@@ -172,7 +172,7 @@ fn a_rule_is_printed_as_a_line_or_table_that_is_read_into_it_again() {
     }
     assert!(lines > 13_000, "{lines} of 20,000 rules are lines");
     let fault = Fault { first: 2, times: 3, lasts: Span::from_us(5), ..of(FaultAction::Error) };
-    assert_eq!(fault.line(), "{ action = \"error\", first = 2, times = 3, for_us = 5.0 }");
+    assert_eq!(fault.line(), "{ action = \"error\", first = 2, times = 3, for_us = 5 }");
 }
 
 #[test]
