@@ -32,7 +32,7 @@ help:
 	@echo 'make suites       nvme-cli, smartctl, blkdiscard and fio in a guest that runs from a served drive; some minutes'
 	@echo 'make torture      ten thousand random drives, jobs and faults with real bytes; some minutes'
 	@echo 'make reproduce    published results beside simulated ones'
-	@echo 'make depends      which constants in doubt move each result, measured anew; over twenty minutes'
+	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes a paper'
 	@echo 'make depends-check whether that is up to date'
 	@echo 'make integrations redb, SQLite, turmoil and madsim on embedded drives, with thousands of power cuts; at most five minutes'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use phaselink_core::report::Table;
 use phaselink_core::report::csv::quoted;
 use phaselink_core::validate::{
-    Agreement, EntangledPair, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
+    Agreement, ConfoundedPair, FoldsDocument, MeasuredValue, Provenance, SourcePlan, ValidatedRow, ValidatedSource,
 };
 
 use super::{Validated, count};
@@ -45,7 +45,7 @@ pub(super) fn folds(found: &FoldsDocument, is_markdown: bool) -> String {
     if !found.curve.is_empty() {
         parts.extend([headed("Error against the number of sources", is_markdown), formatted(&curve(found))]);
     }
-    parts.extend([headed("Parameters", is_markdown), formatted(&parameters(found)), entangled(found)]);
+    parts.extend([headed("Parameters", is_markdown), formatted(&parameters(found)), confounded(found)]);
     if !found.singles.is_empty() {
         parts.push(headed("Constants from rows of one machine", is_markdown));
         parts.push(format!(
@@ -101,12 +101,12 @@ fn singles(found: &FoldsDocument) -> Table {
 }
 
 /// Says which parameters the rows cannot tell apart.
-fn entangled(found: &FoldsDocument) -> String {
-    if found.entangled.is_empty() {
+fn confounded(found: &FoldsDocument) -> String {
+    if found.confounded.is_empty() {
         return String::from("All parameters can be told apart.\n");
     }
-    let pair = |it: &EntangledPair| format!("{} and {} ({:+.2})", it.parameters.0, it.parameters.1, it.correlation);
-    let pairs: Vec<String> = found.entangled.iter().map(pair).collect();
+    let pair = |it: &ConfoundedPair| format!("{} and {} ({:+.2})", it.parameters.0, it.parameters.1, it.correlation);
+    let pairs: Vec<String> = found.confounded.iter().map(pair).collect();
     format!("Cannot be told apart, with the correlation of their errors: {}.\n", pairs.join("; "))
 }
 

@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// What one kernel has from the other takes as many cycles of the same core.
+    /// A stage whose source is the other kernel takes the same time on the same host.
     #[test]
     fn stages_that_are_as_in_another_stack_take_as_long_as_there() {
         let pairs = side_by_side(["linux-5", "linux-6"], "cascade-lake-4210r").unwrap();

@@ -4,7 +4,7 @@
 //! nothing else adjusted. The experiments whose drives have it are run again, as far as rows read them in which it can
 //! have a part and which have not moved yet. A row depends on the constant if its value moves by more than
 //! [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a statement, if it ceases to
-//! hold or begins to. As this takes minutes (twenty for `modern`), the result is kept in a file.
+//! hold or begins to. As this takes minutes for each paper, the result is kept in a file.
 //!
 //! | column | holds |
 //! |---|---|

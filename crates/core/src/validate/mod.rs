@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use crate::results::documents::{
     Agreement, MeasuredKind, Provenance, ValidateDocument, ValidatedRow, ValidatedSource,
 };
-pub use crate::results::documents::{EntangledPair, FoldsDocument};
+pub use crate::results::documents::{ConfoundedPair, FoldsDocument};
 pub use calibration::{Calibration, SimulateRuns};
 pub use measurement::{COLUMNS, MeasuredValue, read};
 pub use plan::SourcePlan;

@@ -677,8 +677,8 @@ SingleConstant = TypedDict(
         "from": str,
     },
 )
-EntangledPair = TypedDict(
-    "EntangledPair",
+ConfoundedPair = TypedDict(
+    "ConfoundedPair",
     {
         "parameters": list[float],
         "correlation": float,
@@ -846,7 +846,7 @@ FoldsDocument = TypedDict(
         "curve": list["CurvePoint"],
         "parameters": list["ParameterResult"],
         "singles": list["SingleConstant"],
-        "entangled": list["EntangledPair"],
+        "confounded": list["ConfoundedPair"],
         "interval": list[float] | None,
         "fitted": "Agreement",
         "version": str,

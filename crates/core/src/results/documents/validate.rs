@@ -151,7 +151,7 @@ pub struct FoldsDocument {
     /// Constants that rows of one machine or drive set, which no fold can judge.
     pub singles: Vec<SingleConstant>,
     /// Pairs of parameters that the rows of all folds cannot tell apart.
-    pub entangled: Vec<EntangledPair>,
+    pub confounded: Vec<ConfoundedPair>,
     /// Ends of 90 % of left-out measurements, as shares of the predicted value; null without a left-out row.
     pub interval: Option<(f64, f64)>,
     /// Errors of all rows of all folds with parameters that were estimated from these rows: no predictions.
@@ -183,7 +183,7 @@ pub struct SourceResult {
 /// Errors of left-out rows with parameters that were estimated from none or some of the other sources.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CurvePoint {
-    /// What was left out, and what the estimate is from.
+    /// Names of the left-out source and of the source that the parameters are estimated from, as in `CHE from VLD`.
     pub name: String,
     /// Number of rows that the parameters were estimated from.
     pub train_rows: usize,
@@ -207,7 +207,7 @@ pub struct SingleConstant {
 
 /// Two parameters that the rows cannot tell apart.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct EntangledPair {
+pub struct ConfoundedPair {
     /// Names of the parameters.
     pub parameters: (String, String),
     /// Correlation of their errors: near -1, the rows tell their sum (or product) alone.

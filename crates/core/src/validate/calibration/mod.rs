@@ -23,7 +23,7 @@ use super::{Agreement, ValidatedRow, Validation};
 use crate::problem::{Problem, Problems, all};
 use crate::reproduce::experiment::ExperimentRun;
 use crate::results::documents::{
-    CurvePoint, EntangledPair, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
+    ConfoundedPair, CurvePoint, FoldResult, FoldsDocument, ParameterResult, SingleConstant, SourceResult,
 };
 
 /// Deviations of a normal distribution between the ends of 90 % of it.
@@ -31,7 +31,7 @@ const DEVIATIONS_OF_RANGE: f64 = 3.29;
 /// Shares of residuals below the ends of a 90 % interval.
 const ENDS: [f64; 2] = [0.05, 0.95];
 /// Correlation beyond which rows cannot tell two parameters apart.
-const ENTANGLED: f64 = 0.6;
+const CONFOUNDED: f64 = 0.6;
 
 /// Parameters and folds.
 #[derive(Clone, Debug)]
@@ -180,11 +180,11 @@ impl Calibration {
         let purpose = "estimate from all rows";
         let Some(whole) = search.estimate(purpose, &every, &prior)? else { return Ok(None) };
         let Some(fitted) = search.judged(purpose, &whole, &search.rows_of(&self.tested()))? else { return Ok(None) };
-        let entangled = self.entangled(&search.correlations(&whole, &every, &prior));
+        let confounded = self.confounded(&search.correlations(&whole, &every, &prior));
         Ok(Some(FoldsDocument {
             parameters: self.estimated(&search, &prior, &every, &whole, &estimates),
             singles: self.singles.clone(),
-            entangled,
+            confounded,
             curve: points,
             fitted: Agreement::of(&fitted),
             ..self.judged(&estimates)
@@ -260,18 +260,18 @@ impl Calibration {
             curve: Vec::new(),
             parameters: Vec::new(),
             singles: Vec::new(),
-            entangled: Vec::new(),
+            confounded: Vec::new(),
             interval: interval.map(|(low, high)| (libm::exp(low), libm::exp(high))),
             fitted: Agreement::of([] as [&ValidatedRow; 0]),
         }
     }
 
     /// Pairs of parameters that the rows cannot tell apart.
-    fn entangled(&self, correlations: &[Vec<f64>]) -> Vec<EntangledPair> {
+    fn confounded(&self, correlations: &[Vec<f64>]) -> Vec<ConfoundedPair> {
         let name = |place: usize| self.parameters[place].name.clone();
         let pairs = (0..correlations.len()).flat_map(|right| (0..right).map(move |left| (left, right)));
-        let met = pairs.filter(|(left, right)| correlations[*left][*right].abs() >= ENTANGLED);
-        met.map(|(left, right)| EntangledPair {
+        let met = pairs.filter(|(left, right)| correlations[*left][*right].abs() >= CONFOUNDED);
+        met.map(|(left, right)| ConfoundedPair {
             parameters: (name(left), name(right)),
             correlation: correlations[left][right],
         })
