@@ -34,7 +34,7 @@ help:
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes a paper'
 	@echo 'make depends-check whether that is up to date'
-	@echo 'make integrations redb, SQLite, turmoil and madsim on embedded drives, with thousands of power cuts; at most five minutes'
+	@echo 'make integrations redb, SQLite, turmoil, madsim and moonpool on embedded drives, with thousands of power cuts; at most five minutes'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
@@ -179,6 +179,10 @@ depends-check:
 
 # A workspace of its own, with its target in target/integrations.
 integrations:
+	@if cargo fmt --version >/dev/null 2>&1; then cd integrations && cargo fmt --all --check; \
+	else echo 'rustfmt is not installed: the format is not checked'; test "$$CI" != true; fi
+	@if cargo clippy --version >/dev/null 2>&1; then cd integrations && cargo clippy --locked --all-targets -- -D warnings; \
+	else echo 'clippy is not installed: lints are not checked'; test "$$CI" != true; fi
 	cd integrations && cargo test --locked -- --nocapture
 
 pss-hour:

@@ -4,32 +4,25 @@
 
 use std::error::Error;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
 use phaselink_embed::{Description, Drive, Misuse, Operation, Problems, Span, Status, Survival, Ticket, Time};
 
 /// Time of a simulator.
-pub trait Clock {
+pub trait Clock: Clone + Send + Sync {
     /// Returns the time since the simulation began.
-    fn now() -> Time;
+    fn now(&self) -> Time;
 
     /// Lets the task wait until an instant, or a little longer.
-    fn sleep_until(instant: Time) -> impl Future<Output = ()> + Send;
+    fn sleep_until(&self, instant: Time) -> impl Future<Output = ()> + Send;
 }
 
 /// Drive of a simulated host. It outlives crashes of its host; a clone is a further handle to the same drive.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HostDrive<C> {
     state: Arc<Mutex<State>>,
-    clock: PhantomData<fn() -> C>,
-}
-
-impl<C> Clone for HostDrive<C> {
-    fn clone(&self) -> HostDrive<C> {
-        HostDrive { state: self.state.clone(), clock: PhantomData }
-    }
+    clock: C,
 }
 
 #[derive(Debug)]
@@ -83,15 +76,35 @@ impl From<DriveError> for io::Error {
     }
 }
 
-impl<C: Clock> HostDrive<C> {
+impl<C: Clock + Default> HostDrive<C> {
     /// Opens the drive of a description, which is empty and can lose its power.
     ///
     /// # Errors
     /// If the drive cannot follow power cuts: [`Description::open`] says why.
     pub fn open(description: &Description) -> Result<HostDrive<C>, Problems> {
+        HostDrive::open_with(description, C::default())
+    }
+}
+
+impl<C: Clock> HostDrive<C> {
+    /// Opens the drive of a description, which is empty and can lose its power, in the time of a clock.
+    ///
+    /// # Errors
+    /// If the drive cannot follow power cuts: [`Description::open`] says why.
+    pub fn open_with(description: &Description, clock: C) -> Result<HostDrive<C>, Problems> {
         let drive = description.clone().with_power_cuts().open()?;
         let state = State { drive, cuts: 0, digest: 0xcbf2_9ce4_8422_2325 };
-        Ok(HostDrive { state: Arc::new(Mutex::new(state)), clock: PhantomData })
+        Ok(HostDrive { state: Arc::new(Mutex::new(state)), clock })
+    }
+
+    /// Returns a handle to the same drive with another clock of the same simulation.
+    pub fn with_clock(&self, clock: C) -> HostDrive<C> {
+        HostDrive { state: self.state.clone(), clock }
+    }
+
+    /// Returns the time of the simulation.
+    pub fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// Reads from the drive.
@@ -126,7 +139,7 @@ impl<C: Clock> HostDrive<C> {
     pub async fn carry_out(&self, operation: Operation<'_>) -> Result<Done, DriveError> {
         let (ticket, cuts) = {
             let mut state = self.state();
-            let now = C::now().max(state.drive.now());
+            let now = self.clock.now().max(state.drive.now());
             (state.drive.submit(now, 0, operation)?, state.cuts)
         };
         loop {
@@ -135,13 +148,13 @@ impl<C: Clock> HostDrive<C> {
                 if state.cuts != cuts {
                     return Err(DriveError::Failed(Status::PowerLost));
                 }
-                let now = C::now().max(state.drive.now());
+                let now = self.clock.now().max(state.drive.now());
                 match state.take(ticket, now)? {
                     Ok(done) => return Ok(done),
                     Err(next) => next,
                 }
             };
-            C::sleep_until(next).await;
+            self.clock.sleep_until(next).await;
         }
     }
 

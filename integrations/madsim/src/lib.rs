@@ -43,20 +43,20 @@ use phaselink_hosts::Clock;
 const TIMER_PS: u64 = 1_000_000_000;
 
 /// Time of madsim.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct MadsimClock;
 
 /// Drive of a node of madsim.
 pub type HostDrive = phaselink_hosts::HostDrive<MadsimClock>;
 
 impl Clock for MadsimClock {
-    fn now() -> Time {
+    fn now(&self) -> Time {
         instant(TimeHandle::current().elapsed())
     }
 
     /// Waits by a timer as long as it does not overshoot, and then by yielding, each of which takes 50 to 100 ns of madsim's time.
-    async fn sleep_until(instant: Time) {
-        let left = || instant.as_ps().saturating_sub(MadsimClock::now().as_ps());
+    async fn sleep_until(&self, instant: Time) {
+        let left = || instant.as_ps().saturating_sub(self.now().as_ps());
         if left() > 2 * TIMER_PS {
             madsim::time::sleep(Duration::from_nanos((left() - TIMER_PS) / 1000)).await;
         }

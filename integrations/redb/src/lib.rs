@@ -23,7 +23,9 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use phaselink_embed::{Description, Drive, Misuse, Operation, OperationKind, Problems, Survival, Ticket, Time};
+use phaselink_embed::{
+    Description, Drive, LegalImage, Misuse, Operation, OperationKind, Problems, Survival, Ticket, Time,
+};
 use redb::StorageBackend;
 
 /// Bytes in front of the file, which hold its length.
@@ -46,6 +48,7 @@ struct State {
     writes: Vec<(Ticket, u64, u64)>,
     requests: u64,
     power: Power,
+    last_cut: Option<PowerCut>,
     /// True if `sync_data` does nothing: a broken back end, for tests.
     skips_sync: bool,
     block: Vec<u8>,
@@ -61,6 +64,34 @@ enum Power {
         seed: u64,
     },
     Off,
+}
+
+/// Power cut of a storage, with the state that it has left.
+#[derive(Clone, Debug)]
+pub struct PowerCut {
+    /// Number of requests of the database before it.
+    pub requests: u64,
+    /// Seed from which the state was drawn.
+    pub seed: u64,
+    /// State that was left.
+    pub image: LegalImage,
+}
+
+impl PowerCut {
+    /// Returns a sentence for each write that is missing or torn in the state, with the rule that allows the drive to lose it, and
+    /// one that says how to get the state again. There is none if everything is there. Byte 4096 of the drive is the first of the
+    /// database; those before it hold its length.
+    pub fn explanation(&self) -> Vec<String> {
+        let mut lines = self.image.explanation();
+        if let Some(last) = lines.last_mut() {
+            let PowerCut { requests, seed, .. } = self;
+            *last = format!(
+                "To replay it, do the same on a new storage, earlier power cuts included: this one comes after {requests} requests, \
+                 with seed {seed}."
+            );
+        }
+        lines
+    }
 }
 
 /// The storage as redb sees it.
@@ -81,6 +112,7 @@ impl Storage {
             writes: Vec::new(),
             requests: 0,
             power: Power::On,
+            last_cut: None,
             skips_sync: false,
             block: Vec::new(),
         };
@@ -131,6 +163,11 @@ impl Storage {
         state.read_length()
     }
 
+    /// Returns the last power cut, for a test that fails after it; none if power has not failed yet.
+    pub fn last_cut(&self) -> Option<PowerCut> {
+        self.state().last_cut.clone()
+    }
+
     /// Calls `look` with the drive.
     pub fn with_drive<R>(&self, look: impl FnOnce(&mut Drive) -> R) -> R {
         look(&mut self.state().drive)
@@ -157,7 +194,11 @@ impl State {
     fn fail(&mut self, seed: u64) -> io::Result<()> {
         self.power = Power::Off;
         self.writes.clear();
+        // All that happens at this instant is over, so that the image is the one that the cut leaves.
+        self.drive.advance(self.drive.now()).map_err(error)?;
+        let image = self.drive.drawn_image(seed).map_err(error)?;
         self.drive.cut_power(self.drive.now(), Survival::Drawn { seed }).map_err(error)?;
+        self.last_cut = Some(PowerCut { requests: self.requests, seed, image });
         while self.drive.next_completion().is_some() {}
         Ok(())
     }

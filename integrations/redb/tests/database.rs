@@ -166,7 +166,7 @@ fn power_cut(storage: &Storage, committed: u64, requests: u64, seed: u64) -> Res
 
 /// Cuts power `rounds` times in the middle of transactions, and returns the number of commits; an error with the number of the
 /// first cut after which a commit is lost or the database damaged.
-fn power_cuts(name: &str, rounds: u64, skips_sync: bool) -> Result<u64, (u64, String)> {
+fn power_cuts(name: &str, rounds: u64, skips_sync: bool) -> Result<u64, (u64, String, Vec<String>)> {
     let storage = open(name);
     put(&create(&storage).unwrap(), 0, 0, |_| {}).unwrap();
     if skips_sync {
@@ -177,7 +177,10 @@ fn power_cuts(name: &str, rounds: u64, skips_sync: bool) -> Result<u64, (u64, St
         let requests = 1 + round.wrapping_mul(0x9e37_79b9) % 40;
         // redb panics on some damage.
         let cut = catch_unwind(AssertUnwindSafe(|| power_cut(&storage, committed, requests, round)));
-        committed = cut.unwrap_or(Err("redb panicked".into())).map_err(|reason| (round + 1, reason))?;
+        committed = cut.unwrap_or(Err("redb panicked".into())).map_err(|reason| {
+            let cut = storage.last_cut().expect("power has failed");
+            (round + 1, reason, cut.explanation())
+        })?;
     }
     Ok(committed)
 }
@@ -198,6 +201,12 @@ fn no_power_cut_loses_a_commit_or_damages_the_database() {
 #[test]
 fn back_end_that_skips_sync_data_is_caught_within_a_hundred_power_cuts() {
     set_hook(Box::new(|_| {}));
-    let (round, reason) = power_cuts("tlc-gen4", 100, true).expect_err("a lost commit");
-    println!("without sync_data, tlc-gen4 is caught at power cut {round}: {reason}");
+    let (round, reason, explanation) = power_cuts("tlc-gen4", 100, true).expect_err("a lost commit");
+    println!("without sync_data, tlc-gen4 is caught at power cut {round}: {reason}\n{}", explanation.join("\n"));
+    let [losses @ .., replay] = &explanation[..] else { panic!("no explanation") };
+    assert!(replay.contains("requests, with seed"), "{replay}");
+    let has_rule = |line: &String| line.contains("Flush command") || line.contains("in flight (NVM Express");
+    assert!(!losses.is_empty() && losses.iter().all(has_rule), "{losses:?}");
+    assert!(losses.iter().any(|line| line.contains("buffer.power_loss_protection = false")), "{losses:?}");
+    assert_eq!(power_cuts("tlc-gen4", 100, true), Err((round, reason, explanation)), "the same again");
 }

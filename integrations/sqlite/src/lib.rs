@@ -76,9 +76,10 @@ unsafe extern "C" fn add_functions(
     _message: *mut *mut c_char,
     _api: *mut ffi::sqlite3_api_routines,
 ) -> c_int {
-    let functions: [(&[u8], c_int, Function); 4] = [
+    let functions: [(&[u8], c_int, Function); 5] = [
         (b"phaselink_report\0", 0, report),
         (b"phaselink_time_us\0", 0, time_us),
+        (b"phaselink_explain\0", 0, explain),
         (b"phaselink_flushes\0", 0, flushes),
         (b"phaselink_fail_power_after\0", 2, fail_power_after),
     ];
@@ -138,6 +139,11 @@ unsafe fn with_volume(context: *mut ffi::sqlite3_context, give: impl FnOnce(&mut
 unsafe extern "C" fn report(context: *mut ffi::sqlite3_context, _: c_int, _: *mut *mut ffi::sqlite3_value) {
     // SAFETY: SQLite calls the function with its context.
     unsafe { with_volume(context, |volume| give_text(context, &volume.report())) };
+}
+
+unsafe extern "C" fn explain(context: *mut ffi::sqlite3_context, _: c_int, _: *mut *mut ffi::sqlite3_value) {
+    // SAFETY: SQLite calls the function with its context.
+    unsafe { with_volume(context, |volume| give_text(context, &volume.explanation())) };
 }
 
 unsafe extern "C" fn time_us(context: *mut ffi::sqlite3_context, _: c_int, _: *mut *mut ffi::sqlite3_value) {

@@ -4,7 +4,7 @@
 //! writes the new length, which it flushes as well. So a power cut never shows a file with bytes that were not written yet. Space
 //! that a deletion or truncation frees is used again only after a flush: until then, a power cut may bring the file back as it was.
 
-use phaselink_embed::{Description, Drive, Misuse, Operation, Survival, Ticket};
+use phaselink_embed::{Description, Drive, LegalImage, Misuse, Operation, Survival, Ticket};
 
 /// Files that a volume holds.
 const FILES: usize = 8;
@@ -50,6 +50,17 @@ struct Entry {
     pub(crate) owner: Option<u64>,
 }
 
+/// Power cut, with the state that it has left.
+#[derive(Debug)]
+struct PowerCut {
+    /// Number of requests before it, and the seed of its state.
+    requests: u64,
+    seed: u64,
+    image: LegalImage,
+    /// Files of that instant, with their places on the drive.
+    files: String,
+}
+
 /// Drive with its files.
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -62,6 +73,7 @@ pub(crate) struct Volume {
     requests: u64,
     fails_at: Option<(u64, u64)>,
     has_failed: bool,
+    last_cut: Option<PowerCut>,
     block: Vec<u8>,
 }
 
@@ -83,6 +95,7 @@ impl Volume {
             requests: 0,
             fails_at: None,
             has_failed: false,
+            last_cut: None,
             block: Vec::new(),
         })
     }
@@ -94,6 +107,32 @@ impl Volume {
     /// Lets power fail before so many more requests; the state that is left is drawn from `seed`.
     pub(crate) fn fail_power_after(&mut self, requests: u64, seed: u64) {
         self.fails_at = Some((self.requests + requests, seed));
+    }
+
+    /// Returns the files with their first bytes on the drive, as a sentence.
+    fn files(&self) -> String {
+        let files = self.entries.iter().enumerate().filter(|(_, entry)| !entry.name.is_empty());
+        let files = files.map(|(number, entry)| format!("{} begins at {}", entry.name, self.place(number, 0)));
+        format!("On the drive, {}; the directory is before them.", files.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Returns a sentence for each write that the last power cut has taken or torn, with the rule that allowed it.
+    pub(crate) fn explanation(&self) -> String {
+        let Some(PowerCut { requests, seed, image, files }) = &self.last_cut else {
+            return String::from("power has not failed: select phaselink_fail_power_after(REQUESTS, SEED)");
+        };
+        let mut lines = image.explanation();
+        if lines.pop().is_none() {
+            return format!(
+                "nothing is missing after the power cut that came after {requests} requests, with seed {seed}"
+            );
+        }
+        lines.push(files.clone());
+        lines.push(format!(
+            "To replay it, do the same on a new drive, earlier power cuts included: this one comes after {requests} requests, with \
+             seed {seed}."
+        ));
+        lines.join("\n")
     }
 
     /// Turns power on again if it has failed, and reads the directory from the drive.
@@ -117,6 +156,10 @@ impl Volume {
         if let Some((_, seed)) = self.fails_at.take_if(|(at, _)| self.requests >= *at) {
             self.has_failed = true;
             self.writes.clear();
+            // All that happens at this instant is over, so that the image is the one that the cut leaves.
+            self.drive.advance(self.drive.now())?;
+            let image = self.drive.drawn_image(seed)?;
+            self.last_cut = Some(PowerCut { requests: self.requests, seed, image, files: self.files() });
             self.drive.cut_power(self.drive.now(), Survival::Drawn { seed })?;
             while self.drive.next_completion().is_some() {}
         }

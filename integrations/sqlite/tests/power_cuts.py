@@ -75,7 +75,8 @@ def main(extension, journal_mode, synchronous, rounds, *allowed):
             if "allow-lost" not in allowed:
                 found = f"commit {value} is lost"
         if isinstance(found, str):
-            return f"caught at power cut {cut}: {found}"
+            database = sqlite3.connect(URI, uri=True)
+            return f"caught at power cut {cut}: {found}\n{database.execute('select phaselink_explain()').fetchone()[0]}"
         value = found
     return f"clean after {rounds} power cuts and {commits} commits" + (f", {lost} lost" if lost else "")
 

@@ -125,6 +125,14 @@ fn synchronous_off_is_caught() {
     for mode in ["delete", "wal"] {
         if let Some(found) = power_cuts(&format!("{mode} off 200")) {
             assert!(found.starts_with("caught"), "{mode}: {found}");
+            let lines: Vec<&str> = found.lines().collect();
+            let [_, losses @ .., files, replay] = &lines[..] else { panic!("{found}") };
+            let has_rule = |line: &&str| line.contains("Flush command") || line.contains("in flight (NVM Express");
+            assert!(!losses.is_empty() && losses.iter().all(has_rule), "{mode}: {found}");
+            assert!(
+                files.contains("x.db begins at 32768") && replay.contains("requests, with seed"),
+                "{mode}: {found}"
+            );
         }
     }
 }

@@ -31,20 +31,20 @@ use phaselink_hosts::Clock;
 use turmoil::Sim;
 
 /// Time of turmoil.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TurmoilClock;
 
 /// Drive of a host of turmoil.
 pub type HostDrive = phaselink_hosts::HostDrive<TurmoilClock>;
 
 impl Clock for TurmoilClock {
-    fn now() -> Time {
+    fn now(&self) -> Time {
         instant(turmoil::sim_elapsed().unwrap_or_default())
     }
 
-    async fn sleep_until(instant: Time) {
+    async fn sleep_until(&self, instant: Time) {
         // At least a step of the timer, so that time goes on.
-        let wait = instant.as_ps().saturating_sub(TurmoilClock::now().as_ps()).div_ceil(1000).max(1);
+        let wait = instant.as_ps().saturating_sub(self.now().as_ps()).div_ceil(1000).max(1);
         tokio::time::sleep(Duration::from_nanos(wait)).await;
     }
 }
