@@ -22,6 +22,9 @@ impl Default for Payload {
     }
 }
 
+/// Number of buffers of one length that are made together, so that a link that is a little fuller than ever before needs no memory.
+const BUFFERS_AT_ONCE: usize = 8;
+
 impl Payload {
     /// Returns the first `bytes` bytes of the payload for writing. Buffers of long payloads come from `spare`, and go there.
     #[inline(always)]
@@ -42,7 +45,10 @@ impl Payload {
         let place = spare.iter().rposition(|buffer| buffer.len() == bytes);
         self.more.insert(match place {
             Some(place) => spare.swap_remove(place),
-            None => vec![0; bytes].into_boxed_slice(),
+            None => {
+                spare.extend((1..BUFFERS_AT_ONCE).map(|_| vec![0; bytes].into_boxed_slice()));
+                vec![0; bytes].into_boxed_slice()
+            }
         })
     }
 

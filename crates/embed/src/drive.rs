@@ -477,6 +477,7 @@ impl State {
             self.add_thread();
         }
         let place = self.slots.occupy();
+        self.changes.make_room(self.slots.in_flight());
         let slot = self.slots.get_mut(place);
         (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
         (slot.drive, slot.thread) = (drive, thread);

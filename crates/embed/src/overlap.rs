@@ -20,6 +20,11 @@ pub(crate) struct ChangesInFlight {
 }
 
 impl ChangesInFlight {
+    /// Makes room for as many changes as there are operations in flight, whatever they are, so that later ones need none.
+    pub(crate) fn make_room(&mut self, operations: usize) {
+        self.changes.reserve(operations.saturating_sub(self.changes.len()));
+    }
+
     /// Notes that the operation at a place is submitted, which changes a range of a drive.
     pub(crate) fn submit(&mut self, place: u32, drive: u16, range: Range<u64>) {
         self.changes.push(FlyingChange { place, drive, sequence: self.submitted, range });

@@ -34,6 +34,9 @@ pub struct DriveFile<T> {
     pending: Mutex<Option<Pending>>,
 }
 
+// No field is pinned, whatever the clock is.
+impl<T> Unpin for DriveFile<T> {}
+
 impl<T> fmt::Debug for DriveFile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DriveFile")

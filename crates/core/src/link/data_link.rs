@@ -83,7 +83,7 @@ impl DataLink {
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
         let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));
         DataLink {
-            wires: [Wire::default(), Wire::default()],
+            wires: [Wire::idle_with_room(), Wire::idle_with_room()],
             shared: config.duplex == Duplex::Shared,
             per_packet: config.granularity == Granularity::Packet,
             whole,
@@ -144,7 +144,7 @@ impl DataLink {
 
     /// Drops every packet on the wires and in the queues, and makes all credits free, as after a loss of power.
     pub fn clear(&mut self, now: Time) {
-        self.wires = [Wire::default(), Wire::default()];
+        self.wires = [Wire::idle_with_room(), Wire::idle_with_room()];
         self.wires.iter_mut().for_each(|wire| wire.block(now));
         self.credits.as_flattened_mut().iter_mut().for_each(|credits| credits.restore(now));
         (self.delivery.posted_until, self.delivery.posted_before) = (Time::ZERO, Time::ZERO);

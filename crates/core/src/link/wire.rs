@@ -78,7 +78,15 @@ pub struct Wire {
     owed: Span,
 }
 
+/// Number of bursts for which the queue of a class has room from the beginning.
+const QUEUE_ROOM: usize = 64;
+
 impl Wire {
+    /// Returns an idle wire whose queues need no memory for as many bursts as a usual drive has.
+    pub fn idle_with_room() -> Wire {
+        Wire { queues: std::array::from_fn(|_| VecDeque::with_capacity(QUEUE_ROOM)), ..Wire::default() }
+    }
+
     /// Returns when the segment on the wire, if any, has passed.
     pub fn free_at(&self) -> Time {
         self.free_at

@@ -404,7 +404,9 @@ impl TranslationLayer {
                 assert!(!self.free.is_empty(), "garbage collection keeps a block free");
                 let next = self.policy.next_block(&self.blocks, &self.free, stream);
                 let block = self.free.swap_remove(next);
-                self.blocks.all[index(block)].stream = narrow::<u8, usize>(place);
+                let opened = &mut self.blocks.all[index(block)];
+                opened.stream = narrow::<u8, usize>(place);
+                opened.log.reserve_exact(index(self.shape.block_units));
                 self.open[place] = Some(block);
                 block
             }
@@ -566,7 +568,10 @@ impl TranslationLayer {
         let block = &mut self.blocks.all[index(victim)];
         assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
         let (erases, erased_before) = (block.erases + 1, block.erased_before);
-        *block = EraseBlock { erases, erased_before, ..EraseBlock::default() };
+        // The memory of the log is that of the next units written here.
+        let mut log = std::mem::take(&mut block.log);
+        log.clear();
+        *block = EraseBlock { erases, erased_before, log, ..EraseBlock::default() };
         self.free.push(victim);
         self.counts.erases += 1;
         erased.push(victim);
