@@ -42,14 +42,17 @@ impl Payload {
         if bytes <= INLINE_BYTES {
             return &mut self.inline[..bytes];
         }
-        let place = spare.iter().rposition(|buffer| buffer.len() == bytes);
-        self.more.insert(match place {
+        // Few different lengths, so that a payload as long as none before finds a buffer.
+        let length = bytes.next_power_of_two();
+        let place = spare.iter().rposition(|buffer| buffer.len() == length);
+        let buffer = self.more.insert(match place {
             Some(place) => spare.swap_remove(place),
             None => {
-                spare.extend((1..BUFFERS_AT_ONCE).map(|_| vec![0; bytes].into_boxed_slice()));
-                vec![0; bytes].into_boxed_slice()
+                spare.extend((1..BUFFERS_AT_ONCE).map(|_| vec![0; length].into_boxed_slice()));
+                vec![0; length].into_boxed_slice()
             }
-        })
+        });
+        &mut buffer[..bytes]
     }
 
     /// Returns the buffer of a long payload, if it is one.
@@ -58,7 +61,7 @@ impl Payload {
         self.more
     }
 
-    /// Bytes of the payload; zeros where none were written.
+    /// Bytes of the payload, and behind them what the buffer holds beyond its end.
     pub fn bytes(&self) -> &[u8] {
         self.more.as_deref().unwrap_or(&self.inline)
     }
