@@ -371,6 +371,7 @@ impl Engine {
     }
 
     /// Handles the end of a thread's piece of work: its request goes down to the driver, or is done.
+    #[inline(always)]
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
             Done::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),

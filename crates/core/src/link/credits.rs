@@ -265,8 +265,9 @@ impl Credits {
             self.next_turn = last_at + accept;
         }
         self.returning.push(ReturnRun { first_at, last_at, every, packets, data_each });
-        let taken = self.headers_free.checked_sub(packets).zip(self.data_free.checked_sub(packets * data_each));
-        (self.headers_free, self.data_free) = taken.expect("a sender takes no more credits than are free");
+        assert!(self.are_free(packets, data_each), "a sender takes no more credits than are free");
+        self.headers_free -= packets;
+        self.data_free -= packets * data_each;
     }
 
     /// Takes credits that [`sendable`](Self::sendable) has counted on although some of them are still returning: their

@@ -399,6 +399,7 @@ impl DataLink {
     }
 
     /// Puts the next segment on a free wire, from the class whose turn it is and whose credits suffice.
+    #[inline(always)]
     fn serve(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
@@ -577,6 +578,7 @@ impl DataLink {
 
     /// Charges the journey of a data burst, which is over, to its request: wire time, propagation, and the rest as
     /// waiting.
+    #[inline(always)]
     fn charge(&self, now: Time, flight: &PacketBurst, requests: &mut Requests) {
         let Some(request) = flight.packet.request else { return };
         let wire_time = flight.wire_time();
