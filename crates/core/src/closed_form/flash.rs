@@ -196,7 +196,17 @@ impl Parts<'_> {
         // Operations in the background hold all planes of a die.
         let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies());
         let read = costs.command + self.page_read_time(workload);
-        demands.add("flash dies", dies, costs.program, planes * programmed / f64::from(media.program_bytes));
+        let by_word_line = costs.program.scale(f64::from(media.stripe_bytes) / f64::from(media.program_bytes));
+        // Writes to a cache of one bit a cell may take less.
+        let may_be_fast = translation.slc_cache_mib > 0 && translation.precondition != Precondition::Random;
+        let row_program = if may_be_fast { by_word_line.min(costs.slc_program) } else { by_word_line };
+        let rows = planes * programmed / f64::from(media.stripe_bytes);
+        match may_be_fast {
+            true => demands.add("flash dies", dies, row_program, rows),
+            false => {
+                demands.add("flash dies", dies, costs.program, planes * programmed / f64::from(media.program_bytes))
+            }
+        }
         demands.add("flash dies", dies, read, planes * reads);
         demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
         let carried = programmed + moved + partial * unit_bytes;

@@ -55,6 +55,8 @@ section! {
         choices => choices: u32 = 10, 1..=1024;
         /// Part of the mapping table that the drive's memory holds; the rest is read from flash as it is needed, and changed parts are written back; 0: all of the table
         map_cache_kib => map_cache_kib: u64 = 0, 0..=1 << 32;
+        /// Capacity of a cache of blocks beside the others that are used with one bit a cell: the user's writes go there while it has room, and it is folded in idle time; 0: no such cache
+        slc_cache_mib => slc_cache_mib: u64 = 0, 0..=1 << 30;
         /// Time without a request after which garbage collection begins in idle time; 0: never
         idle_us => idle: Span = ZERO, ZERO..=LONGEST;
         /// Number of erased blocks, more than those that garbage collection keeps in reserve, at which collection in idle time ends

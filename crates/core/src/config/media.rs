@@ -93,6 +93,10 @@ section! {
         read_retry_again => read_retry_again: f64 = 0.0, 0.0..=0.9;
         /// Time of a repeated read of the cells, with what the controller does for it; 0: as the array read
         read_retry_ns => read_retry: Span = ZERO, ZERO..=LONGEST;
+        /// Flash: time to program a word line of a block that is used with one bit a cell, in all planes of a bank
+        slc_program_ns => slc_program: Span = ZERO, ZERO..=LONGEST;
+        /// Flash: array read time of a page of a block that is used with one bit a cell; 0: as `read_ns`
+        slc_read_ns => slc_read: Span = ZERO, ZERO..=LONGEST;
         /// Energy to read one bit, in picojoules, cells and row buffer together; 0: unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy to write one bit, in picojoules, cells and row buffer together; 0: unknown

@@ -11,6 +11,14 @@ use crate::problem::BrokenCondition;
 
 /// Number of mapping units of the largest drive: units are numbered in 32 bits, and one number stands for "none".
 const UNITS_MAX: u64 = u32::MAX as u64 - 1;
+/// Keys of a cache of one bit a cell.
+const SLC_KEYS: &[&str] = &[
+    "translation.slc_cache_mib",
+    "translation.idle_us",
+    "media.slc_program_ns",
+    "media.slc_read_ns",
+    "media.program_bytes",
+];
 /// Keys of garbage collection in idle time.
 const IDLE_KEYS: &[&str] = &["translation.idle_us", "translation.idle_blocks", "translation.over_provisioning"];
 /// Least number of pages of the mapping table in the drive's memory.
@@ -25,6 +33,7 @@ const TRANSLATION_KEYS: &[&str] = &[
     "translation.policy",
     "translation.choices",
     "translation.map_cache_kib",
+    "translation.slc_cache_mib",
     "translation.idle_us",
     "translation.idle_blocks",
     "translation.wear_gap_erases",
@@ -40,14 +49,29 @@ const TRANSLATION_KEYS: &[&str] = &[
     "media.read_upper_ns",
     "media.erase_ns",
     "media.suspend_ns",
+    "media.slc_program_ns",
+    "media.slc_read_ns",
 ];
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
-    let of_flash =
-        [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, map_cache, spare, idle, room];
+    let of_flash = [
+        technology,
+        banks_alone,
+        rows,
+        planes,
+        block,
+        choices,
+        pages_of_a_cell,
+        units,
+        map_cache,
+        spare,
+        idle,
+        slc,
+        room,
+    ];
     // Later conditions assume that earlier ones hold.
     let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
     general.into_iter().chain([flash]).flatten().collect()
@@ -273,6 +297,35 @@ fn idle(drive: &Drive) -> Option<BrokenCondition> {
     })
 }
 
+/// A cache of one bit a cell belongs to cells of several bits that are programmed slower, and is folded in idle time.
+fn slc(drive: &Drive) -> Option<BrokenCondition> {
+    let (media, translation) = (&drive.media, &drive.translation);
+    let has_slc = translation.slc_cache_mib > 0;
+    let needs = |is_broken: bool, found: &str, allowed: &str| {
+        BrokenCondition::when(is_broken, SLC_KEYS, String::from(found), String::from(allowed))
+    };
+    let is_given = is_written(drive, "media.slc_program_ns") || is_written(drive, "media.slc_read_ns");
+    needs(
+        !has_slc && is_given,
+        "a time of blocks with one bit a cell is given, but translation.slc_cache_mib is 0",
+        "translation.slc_cache_mib above 0",
+    )
+    .or_else(|| {
+        needs(
+            has_slc && (media.program_bytes == media.stripe_bytes || media.slc_program.is_zero()),
+            "translation.slc_cache_mib is given for cells of one bit, or without media.slc_program_ns",
+            "media.program_bytes of two or three stripes, and media.slc_program_ns above 0",
+        )
+    })
+    .or_else(|| {
+        needs(
+            has_slc && translation.idle.is_zero(),
+            "translation.slc_cache_mib is given, but nothing empties the cache",
+            "translation.idle_us above 0",
+        )
+    })
+}
+
 /// Keys and values that leave garbage collection enough blocks at the given over-provisioning: half as many banks and
 /// channels, as often as it takes, then shorter blocks.
 fn fewer_dies(drive: &Drive) -> Option<String> {
@@ -305,7 +358,8 @@ fn room(drive: &Drive) -> Option<BrokenCondition> {
     let layout = FlashLayout::of(&drive.media, &drive.translation);
     let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
     let (streams, _) = Policy::streams(drive.translation.policy);
-    let (room, lines) = (drive.buffer.capacity_kib, 1 + u64::from(streams));
+    let has_slc = drive.translation.slc_cache_mib > 0;
+    let (room, lines) = (drive.buffer.capacity_kib, 1 + u64::from(streams) + u64::from(has_slc));
     BrokenCondition::when(
         room < lines * line_kib.max(1),
         &["buffer.capacity_kib", "media.channels", "media.program_bytes"],

@@ -202,6 +202,8 @@ class MediaSection(TypedDict, total=False):
     read_retry_rate: float
     read_retry_again: float
     read_retry_ns: float
+    slc_program_ns: float
+    slc_read_ns: float
     read_pj_per_bit: float
     write_pj_per_bit: float
     preset: str
@@ -228,6 +230,7 @@ class TranslationSection(TypedDict, total=False):
     policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
     choices: int
     map_cache_kib: int
+    slc_cache_mib: int
     idle_us: float
     idle_blocks: int
     wear_gap_erases: int

@@ -1,4 +1,5 @@
-//! Garbage collection while the drive is idle: blocks are erased ahead, so that the next writes find room.
+//! Garbage collection while the drive is idle: the cache of one bit a cell is folded, and blocks are erased ahead, so that
+//! the next writes find room.
 
 use super::Flash;
 use crate::time::{Span, Time};
@@ -40,7 +41,9 @@ impl Flash {
     /// Takes one step of garbage collection at `at`: as many units as a line has. Returns false if there is nothing to do.
     fn collect_ahead(&mut self, at: Time, blocks: u32) -> bool {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
-        let has_work = self.translation.collect_ahead(self.layout.line_units(), blocks, &mut moves, &mut erased);
+        let units = self.layout.line_units();
+        let has_work = self.translation.fold(units, &mut moves, &mut erased)
+            || self.translation.collect_ahead(units, blocks, &mut moves, &mut erased);
         (self.moves, self.erased) = (moves, erased);
         self.execute_collection(at);
         has_work

@@ -34,7 +34,12 @@ pub struct FlashLayout {
     pub pages_per_line: u32,
     /// Number of units of a block.
     pub block_units: u32,
+    /// Number of the first block that is used with one bit a cell: one page of its word lines.
+    pub first_slc: u32,
 }
+
+/// Page of a word line that stands for the only one of a block that is used with one bit a cell.
+pub const SLC_PAGE: u32 = 3;
 
 /// Row of units that one array read brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +67,7 @@ impl FlashLayout {
             row_units,
             pages_per_line,
             block_units: dies.saturating_mul(word_lines).saturating_mul(pages_per_line).saturating_mul(row_units),
+            first_slc: u32::MAX,
         }
     }
 
@@ -70,10 +76,23 @@ impl FlashLayout {
         self.channels * self.row_units * self.pages_per_line
     }
 
+    /// Returns the number of units that are programmed together in a block.
+    pub fn line_units_of(&self, block: u32) -> u32 {
+        if self.is_slc(block) { self.channels * self.row_units } else { self.line_units() }
+    }
+
+    /// Returns true if a block is used with one bit a cell.
+    pub fn is_slc(&self, block: u32) -> bool {
+        block >= self.first_slc && block != UnitLocation::NONE.block
+    }
+
     /// Returns the row of a unit.
     pub fn row(&self, place: UnitLocation) -> FlashRow {
         let number = place.position / self.row_units;
         let (round, channel) = (number / self.channels, number % self.channels);
+        if self.is_slc(place.block) {
+            return FlashRow { die: self.die(place.block, round, channel), page: SLC_PAGE, number };
+        }
         let (line, page) = (round / self.pages_per_line, round % self.pages_per_line);
         FlashRow { die: self.die(place.block, line, channel), page, number }
     }

@@ -63,7 +63,7 @@ impl Flash {
             let line = first / self.layout.line_units();
             let mut until = now;
             for channel in 0..self.layout.channels {
-                until = until.max(self.program(now, now, self.layout.die(block, line, channel)));
+                until = until.max(self.program(now, now, block, self.layout.die(block, line, channel)));
             }
             self.keep_until_programmed(now, block, line, until);
         }

@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 use super::spread::ArraySpread;
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
-use super::translation::{MapShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
+use super::translation::{MapShape, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
@@ -63,7 +63,7 @@ pub struct Flash {
     waits_for_cells: bool,
     /// True if a flush has to wait for the cells, because the buffer does not survive a loss of power.
     flushes: bool,
-    /// Line that is being filled in the open block of each stream of the user.
+    /// Line that is being filled in the open block of each stream of the user, and of the one with one bit a cell.
     lines: Vec<OpenLine>,
     /// Line of map pages that is being filled.
     map_line: OpenLine,
@@ -85,10 +85,12 @@ pub struct Flash {
 pub struct FlashCosts {
     /// Time of bus commands of one array operation.
     pub command: Span,
-    /// Array read time of each page of a word line.
-    pub reads: [Span; 3],
+    /// Array read time of each page of a word line, and of a page of blocks with one bit a cell.
+    pub reads: [Span; 4],
     /// Time to program a word line.
     pub program: Span,
+    /// Time to program a word line of a block with one bit a cell.
+    pub slc_program: Span,
     /// Time to erase a block.
     pub erase: Span,
     /// Time to suspend an operation; `None` if dies cannot.
@@ -127,6 +129,8 @@ struct ProgrammingLine {
 
 /// Bytes of an entry of the mapping table: one gigabyte for each terabyte in units of 4 KiB, as drives have.
 pub const MAP_ENTRY_BYTES: u32 = 4;
+/// Number of blocks with one bit a cell of the largest cache.
+const SLC_BLOCKS_MAX: u64 = 1 << 24;
 /// Number of times that a write buffer's capacity is written before it can count as one that does not fill, and the part of it
 /// that may be in use then. If writes outrun programs by more than 1 / 32 of their rate, more than this part is in use,
 /// and the run goes on until the buffer is full.
@@ -136,8 +140,9 @@ const UNFILLED_PART: u64 = 8;
 impl Flash {
     /// Creates the drive of a description that has been checked, in the state that the description names.
     pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
-        let layout = FlashLayout::of(media, translation);
         let shape = shape(media, translation);
+        let layout = FlashLayout { first_slc: shape.blocks, ..FlashLayout::of(media, translation) };
+        let streams = usize::from(Policy::streams(translation.policy).0) + usize::from(shape.slc.is_some());
         let dies = layout.channels * layout.dies_per_channel;
         Flash {
             layout,
@@ -155,7 +160,7 @@ impl Flash {
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: media.acknowledge == Acknowledge::Late,
             flushes: !buffer.power_loss_protection,
-            lines: vec![OpenLine::default(); Policy::streams(translation.policy).0.into()],
+            lines: vec![OpenLine::default(); streams],
             map_line: OpenLine::default(),
             programming: VecDeque::new(),
             programmed_at: Time::ZERO,
@@ -202,7 +207,9 @@ impl Flash {
     pub fn is_turned_over(&self) -> bool {
         let capacity = self.buffer.capacity_bytes();
         let drains = self.buffer.used_bytes() <= capacity / UNFILLED_PART;
-        self.buffer.has_been_full() || drains && self.activity.written_bytes >= capacity * TURNOVERS_UNFILLED
+        let is_full = self.buffer.has_been_full();
+        self.translation.is_slc_used_up()
+            && (is_full || drains && self.activity.written_bytes >= capacity * TURNOVERS_UNFILLED)
     }
 
     /// Starts to record the writes that survive a loss of power. Those in the buffer do if `is_protected` is true.
@@ -220,7 +227,8 @@ impl Flash {
     pub fn cut_power(&mut self) {
         for (stream, line) in (0..).zip(&mut self.lines) {
             if line.units > 0 {
-                self.translation.skip(WriteStream::User(stream), self.layout.line_units() - line.units);
+                let left = self.layout.line_units_of(line.block) - line.units;
+                self.translation.skip(self.translation.write_stream(stream), left);
             }
             *line = OpenLine::default();
         }
@@ -280,6 +288,9 @@ impl Flash {
         if self.translation.has_map_cache() {
             counters.extend([("map_reads", counts.map_reads), ("map_writes", counts.map_writes)]);
         }
+        if self.translation.shape().slc.is_some() {
+            counters.push(("slc_written_bytes", counts.slc_written * unit_bytes));
+        }
         if self.activity.written_bytes > 0 {
             counters.insert(0, ("write_amplification_percent", percent(to_cells, self.activity.written_bytes)));
         }
@@ -315,7 +326,7 @@ impl Flash {
         if bytes < self.layout.unit_bytes && rest != UnitLocation::NONE {
             line.parts.push(PartialUnit { unit, bytes, rest });
         }
-        if line.units == self.layout.line_units() {
+        if line.units == self.layout.line_units_of(line.block) {
             self.program_line(now, at, stream);
         }
     }
@@ -325,7 +336,8 @@ impl Flash {
         for stream in 0..narrow::<u8, usize>(self.lines.len()) {
             let units = self.lines[usize::from(stream)].units;
             if units > 0 {
-                self.translation.skip(WriteStream::User(stream), self.layout.line_units() - units);
+                let left = self.layout.line_units_of(self.lines[usize::from(stream)].block) - units;
+                self.translation.skip(self.translation.write_stream(stream), left);
                 self.program_line(now, at, stream);
             }
         }
@@ -340,11 +352,11 @@ impl Flash {
         for part in parts.iter().filter(|part| part.bytes < unit_bytes) {
             whole_at = whole_at.max(self.read_in_background(now, at, part.rest, 1));
         }
-        let line = first / self.layout.line_units();
+        let line = first / self.layout.line_units_of(block);
         for channel in 0..self.layout.channels {
             let in_channel = self.layout.channel_units(units, channel);
             if in_channel > 0 {
-                let until = self.program(now, whole_at, self.layout.die(block, line, channel));
+                let until = self.program(now, whole_at, block, self.layout.die(block, line, channel));
                 self.buffer.release(until, u64::from(in_channel) * u64::from(self.layout.unit_bytes));
                 self.programmed_at = self.programmed_at.max(until);
             }
@@ -363,9 +375,13 @@ impl Flash {
         self.programming.push_back(ProgrammingLine { block, line, until });
     }
 
-    /// Programs one word line of all planes of a die with data that is there at `at`. Returns when that ends.
-    fn program(&mut self, now: Time, at: Time, die: u32) -> Time {
-        let pages = self.layout.pages_per_line * self.layout.planes;
+    /// Programs one word line of a block, on all planes of a die, with data that is there at `at`. Returns when that ends.
+    fn program(&mut self, now: Time, at: Time, block: u32, die: u32) -> Time {
+        let (pages_per_line, program) = match self.layout.is_slc(block) {
+            true => (1, self.costs.slc_program),
+            false => (self.layout.pages_per_line, self.costs.program),
+        };
+        let pages = pages_per_line * self.layout.planes;
         let page = self.page_transfer();
         let channel = index(die % self.layout.channels);
         let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
@@ -374,7 +390,7 @@ impl Flash {
             crossed = self.buses[channel].promise(now, ready, page) + page;
             ready = crossed + page;
         }
-        let length = self.program_or_erase(self.costs.program);
+        let length = self.program_or_erase(program);
         self.activity.buses_busy += page * u64::from(pages);
         self.activity.banks_busy += length;
         self.dies[index(die)].enqueue(now, crossed, length)
@@ -431,7 +447,7 @@ impl Flash {
         let line_units = self.layout.line_units();
         for line in moved.to.position / line_units..(moved.to.position + moved.units) / line_units {
             for channel in 0..self.layout.channels {
-                self.program(now, there_at, self.layout.die(moved.to.block, line, channel));
+                self.program(now, there_at, moved.to.block, self.layout.die(moved.to.block, line, channel));
             }
         }
     }
@@ -471,8 +487,9 @@ impl FlashCosts {
         let or_read = |read: Span| if read.is_zero() { media.read } else { read };
         FlashCosts {
             command: media.command,
-            reads: [media.read, or_read(media.read_centre), or_read(media.read_upper)],
+            reads: [media.read, or_read(media.read_centre), or_read(media.read_upper), or_read(media.slc_read)],
             program: media.program,
+            slc_program: media.slc_program,
             erase: media.erase,
             suspend: (!media.suspend.is_zero()).then_some(media.suspend),
             bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
@@ -488,7 +505,13 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
     let block_units = layout.block_units.max(1);
     let units = (media.capacity_mib << 20) / u64::from(translation.unit_bytes);
     let all = (units as f64 * (1.0 + translation.over_provisioning) / f64::from(block_units)).ceil();
+    let slc_units = block_units / layout.pages_per_line.max(1);
+    let slc_bytes = u64::from(slc_units) * u64::from(translation.unit_bytes);
     TranslationShape {
+        slc: (translation.slc_cache_mib > 0).then(|| SlcShape {
+            blocks: narrow::<u32, u64>((translation.slc_cache_mib << 20).div_ceil(slc_bytes).min(SLC_BLOCKS_MAX)),
+            block_units: slc_units,
+        }),
         units,
         block_units,
         blocks: all as u32,

@@ -144,7 +144,7 @@ impl Flash {
         if place == UnitLocation::NONE || is_filling {
             return false;
         }
-        let line = place.position / self.layout.line_units();
+        let line = place.position / self.layout.line_units_of(place.block);
         let holds_unit =
             |programming: &&super::ProgrammingLine| programming.block == place.block && programming.line == line;
         self.programming.iter().rev().find(holds_unit).is_none_or(|programming| programming.until <= now)

@@ -219,6 +219,29 @@ fn writes_after_a_pause_find_blocks_that_were_collected_in_it() {
 }
 
 #[test]
+fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_time() {
+    let media = MediaKeys { slc_program: Span::from_us(100), slc_read: Span::from_us(10), ..media() };
+    // Two blocks of 64 units; lines of two rows, 8 units.
+    let keys = TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..mapped(Precondition::Sequential) };
+    let mut flash = Flash::new(&media, &buffer(), &keys, 1);
+    assert_eq!(flash.translation.shape().slc, Some(crate::media::translation::SlcShape { blocks: 4, block_units: 64 }));
+    let mut end = write_units(&mut flash, at(0), 0..256);
+    assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100));
+    assert!(flash.translation.is_slc_used_up() && flash.is_turned_over());
+    end = write_units(&mut flash, end, 256..272);
+    assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100 + 2 * 500), "then as without the cache");
+    let read = |flash: &mut Flash, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
+    let late = end + Span::from_us(900);
+    assert_eq!(read(&mut flash, late), Span::from_us(1 + 10 + 4 + 2));
+    // Half a second later, all 256 units have been moved.
+    let later = late + Span::from_us(500_000);
+    assert!(read(&mut flash, later) >= Span::from_us(27));
+    assert_eq!(flash.translation.counts().moved, 256);
+    assert!(!flash.translation.is_slc_used_up());
+    assert_eq!(flash.translation.inconsistency(), None);
+}
+
+#[test]
 fn reads_go_before_waiting_programs_and_suspend_the_running_one() {
     let mut flash = flash(Precondition::Sequential);
     let now = write_units(&mut flash, at(0), 256..512);

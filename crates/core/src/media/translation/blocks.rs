@@ -23,6 +23,8 @@ impl UnitLocation {
 pub enum WriteStream {
     /// Writes of the user: one of the streams into which the policy separates them.
     User(u8),
+    /// Writes of the user to blocks that are used with one bit a cell, which are folded later.
+    Slc,
     /// Pages of the mapping table, on drives whose memory does not hold all of it.
     Map,
     /// Units that garbage collection moves: one of the streams into which the policy separates them.
@@ -69,19 +71,29 @@ pub(super) struct LogEntry {
 /// All erase blocks of a drive.
 #[derive(Clone, Debug)]
 pub struct Blocks {
+    /// All blocks; those that are used with one bit a cell follow the others, and no policy sees them.
     pub(super) all: Vec<EraseBlock>,
+    /// Number of the others.
+    pub(super) main: u32,
     pub(super) units: u32,
+    /// Number of units of a block that is used with one bit a cell.
+    pub(super) slc_units: u32,
     pub(super) now: u64,
 }
 
 impl Blocks {
-    pub(super) fn new(blocks: u32, units: u32) -> Blocks {
-        Blocks { all: vec![EraseBlock::default(); index(blocks)], units, now: 0 }
+    pub(super) fn new(main: u32, units: u32, slc: u32, slc_units: u32) -> Blocks {
+        Blocks { all: vec![EraseBlock::default(); index(main + slc)], main, units, slc_units, now: 0 }
+    }
+
+    /// Returns the number of units that a block holds.
+    pub(super) fn capacity(&self, block: u32) -> u32 {
+        if block < self.main { self.units } else { self.slc_units }
     }
 
     /// Returns the number of blocks, full or not.
     pub fn count(&self) -> u32 {
-        crate::number::short_length(self.all.len())
+        self.main
     }
 
     /// Returns the number of units of a block.
@@ -152,7 +164,7 @@ impl Blocks {
 
     /// Returns the erases of the most erased block in this run, and of all blocks together.
     pub(super) fn most_and_all_erases(&self) -> (u32, u64) {
-        let erases = self.all.iter().map(|block| block.erases);
+        let erases = self.all[..index(self.main)].iter().map(|block| block.erases);
         (erases.clone().max().unwrap_or(0), erases.map(u64::from).sum())
     }
 

@@ -15,6 +15,7 @@ fn shape(policy: PolicyName, cached_pages: u32) -> TranslationShape {
         policy,
         settings,
         map,
+        slc: None,
         wear_gap: 0,
     }
 }

@@ -22,6 +22,7 @@ mod overlay;
 pub mod policy;
 mod precondition;
 mod run_in;
+mod slc;
 pub mod stationary;
 
 #[cfg(test)]
@@ -42,6 +43,8 @@ use cohorts::Cohorts;
 use map_cache::{MapCache, MapMiss};
 use overlay::Overlay;
 use policy::{Policy, PolicySettings};
+use slc::SlcCache;
+pub use slc::SlcShape;
 
 /// Size and policies of a translation layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +63,8 @@ pub struct TranslationShape {
     pub settings: PolicySettings,
     /// Part of the mapping table that is in memory; `None` if that holds all of it.
     pub map: Option<MapShape>,
+    /// Blocks beside the others that are used with one bit a cell, if there are any.
+    pub slc: Option<SlcShape>,
     /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
     /// for no limit.
     pub wear_gap: u32,
@@ -111,6 +116,8 @@ pub struct TranslationCounts {
     pub map_reads: u64,
     /// Pages of the mapping table that were written.
     pub map_writes: u64,
+    /// Units of the user that were written with one bit a cell, which count as written, too.
+    pub slc_written: u64,
 }
 
 /// Block that is being collected, and the progress of that.
@@ -134,6 +141,7 @@ pub struct TranslationLayer {
     user_streams: u8,
     first_moved: u8,
     map: Option<MapCache>,
+    slc: Option<SlcCache>,
     blocks: Blocks,
     /// Blocks that are erased and empty.
     free: Vec<u32>,
@@ -165,7 +173,11 @@ impl TranslationLayer {
             user_streams: Policy::streams(shape.policy).0,
             first_moved: Policy::streams(shape.policy).0 + u8::from(shape.map.is_some()),
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
-            blocks: Blocks::new(shape.blocks, shape.block_units),
+            slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
+            blocks: match shape.slc {
+                Some(slc) => Blocks::new(shape.blocks, shape.block_units, slc.blocks, slc.block_units),
+                None => Blocks::new(shape.blocks, shape.block_units, 0, 0),
+            },
             free: (0..shape.blocks).rev().collect(),
             open: vec![None; shape.streams()],
             collection: None,
@@ -200,16 +212,26 @@ impl TranslationLayer {
         self.invalidate(unit);
         self.counts.written += 1;
         self.blocks.now += 1;
-        self.append(unit, WriteStream::User(stream), self.blocks.now)
+        let stream = self.write_stream(stream);
+        self.counts.slc_written += u64::from(stream == WriteStream::Slc);
+        self.append(unit, stream, self.blocks.now)
     }
 
-    /// Returns the stream of the user that takes the next write of a unit.
+    /// Returns the number of the stream that takes the next write of a unit: those of the policy, and then that of blocks
+    /// with one bit a cell.
     #[inline]
     pub fn stream_of(&mut self, unit: u32) -> u8 {
         match self.user_streams {
+            streams if self.slc.as_ref().is_some_and(SlcCache::has_room) => streams,
             1 => 0,
             _ => self.policy.user_stream(&self.blocks, self.location(unit)),
         }
+    }
+
+    /// Returns the stream of the user with this number.
+    #[inline]
+    pub fn write_stream(&self, number: u8) -> WriteStream {
+        if number < self.user_streams { WriteStream::User(number) } else { WriteStream::Slc }
     }
 
     /// Looks up the place of a unit in the mapping table; `changes` is true if it gets a new one. Returns the accesses to
@@ -268,9 +290,10 @@ impl TranslationLayer {
 
     /// Leaves up to `positions` of the stream's open block empty, at most up to its end.
     pub fn skip(&mut self, stream: WriteStream, positions: u32) {
-        let Some(block) = self.open[self.place_of(stream)] else { return };
+        let Some(block) = self.open_of(stream) else { return };
+        let capacity = self.blocks.capacity(block);
         let this = &mut self.blocks.all[index(block)];
-        let skipped = positions.min(self.shape.block_units - this.written);
+        let skipped = positions.min(capacity - this.written);
         this.written += skipped;
         this.written_at_sum += u64::from(skipped) * self.blocks.now;
         self.counts.skipped += u64::from(skipped);
@@ -280,7 +303,7 @@ impl TranslationLayer {
     /// Returns the free positions of a stream's open block; 0 if it would begin another.
     pub fn room(&self, stream: WriteStream) -> u32 {
         let written = |block| self.blocks.all[index(block)].written;
-        self.open[self.place_of(stream)].map_or(0, |block| self.shape.block_units - written(block))
+        self.open_of(stream).map_or(0, |block| self.blocks.capacity(block) - written(block))
     }
 
     /// Collects as much garbage as the next `units` of the user need, in even steps. Adds the moves to `moved`, and the
@@ -342,7 +365,7 @@ impl TranslationLayer {
     /// location, and each block must know how many valid units it holds. The check looks at all units, and so is for
     /// small drives.
     pub fn inconsistency(&self) -> Option<String> {
-        let mut held = vec![0; index(self.shape.blocks)];
+        let mut held = vec![0; self.blocks.all.len()];
         let mut places = BTreeSet::new();
         for unit in 0..narrow::<u32, u64>(self.shape.all_units()) {
             let place = self.location(unit);
@@ -383,8 +406,9 @@ impl TranslationLayer {
     #[inline]
     fn append(&mut self, unit: u32, stream: WriteStream, written_at: u64) -> UnitLocation {
         let block = self.open_block(stream);
+        let capacity = self.blocks.capacity(block);
         let this = &mut self.blocks.all[index(block)];
-        assert!(this.written < self.shape.block_units, "a unit is written to block {block}, which is full");
+        assert!(this.written < capacity, "a unit is written to block {block}, which is full");
         let place = UnitLocation { block, position: this.written };
         this.log.push(LogEntry { position: this.written, unit });
         this.written += 1;
@@ -397,6 +421,9 @@ impl TranslationLayer {
 
     /// Returns the open block of a stream; opens a new one if there is none.
     fn open_block(&mut self, stream: WriteStream) -> u32 {
+        if stream == WriteStream::Slc {
+            return self.slc.as_mut().expect("a drive with blocks of one bit a cell").open();
+        }
         let place = self.place_of(stream);
         match self.open[place] {
             Some(block) => block,
@@ -413,21 +440,31 @@ impl TranslationLayer {
         }
     }
 
+    /// Returns the open block of a stream, if it has one.
+    #[inline]
+    fn open_of(&self, stream: WriteStream) -> Option<u32> {
+        match &self.slc {
+            Some(slc) if stream == WriteStream::Slc => slc.open,
+            _ => self.open[self.place_of(stream)],
+        }
+    }
+
     /// Returns the place of a stream among the open blocks.
     #[inline]
     fn place_of(&self, stream: WriteStream) -> usize {
         match stream {
             WriteStream::User(stream) => stream.into(),
-            WriteStream::Map => self.user_streams.into(),
+            WriteStream::Slc | WriteStream::Map => self.user_streams.into(),
             WriteStream::Moved(stream) => (self.first_moved + stream).into(),
         }
     }
 
     #[inline]
     fn seal_if_full(&mut self, block: u32) {
-        if self.blocks.all[index(block)].written == self.shape.block_units {
+        if self.blocks.all[index(block)].written == self.blocks.capacity(block) {
             self.sealed += 1;
             self.blocks.all[index(block)].sealed = self.sealed;
+            self.slc.iter_mut().for_each(|slc| slc.seal(block));
             self.open.iter_mut().filter(|open| **open == Some(block)).for_each(|open| *open = None);
         }
     }
@@ -487,15 +524,20 @@ impl TranslationLayer {
     }
 
     /// Moves `units` units of the block that is being collected.
-    fn move_units(&mut self, mut units: u32, moved: &mut Vec<UnitMove>) {
+    fn move_units(&mut self, units: u32, moved: &mut Vec<UnitMove>) {
         let Some(mut collection) = self.collection.take() else { return };
+        self.move_from(&mut collection, units, moved);
+        self.collection = Some(collection);
+    }
+
+    /// Moves `units` units of a block.
+    fn move_from(&mut self, collection: &mut GarbageCollection, mut units: u32, moved: &mut Vec<UnitMove>) {
         while units > 0 {
             units -= match collection.cohorts.pop() {
-                Some(start) => self.move_cohort(start, units, &mut collection, moved),
-                None => self.move_logged(units, &mut collection, moved),
+                Some(start) => self.move_cohort(start, units, collection, moved),
+                None => self.move_logged(units, collection, moved),
             };
         }
-        self.collection = Some(collection);
     }
 
     fn move_cohort(
@@ -565,6 +607,14 @@ impl TranslationLayer {
     /// Erases the block that has been collected, in which no unit is valid.
     fn finish_collection(&mut self, erased: &mut Vec<u32>) {
         let Some(GarbageCollection { victim, .. }) = self.collection.take() else { return };
+        self.erase(victim);
+        self.free.push(victim);
+        self.counts.erases += 1;
+        erased.push(victim);
+    }
+
+    /// Erases a block in which no unit is valid.
+    fn erase(&mut self, victim: u32) {
         let block = &mut self.blocks.all[index(victim)];
         assert_eq!(block.valid, 0, "block {victim} is erased with valid units in it");
         let (erases, erased_before) = (block.erases + 1, block.erased_before);
@@ -572,9 +622,6 @@ impl TranslationLayer {
         let mut log = std::mem::take(&mut block.log);
         log.clear();
         *block = EraseBlock { erases, erased_before, log, ..EraseBlock::default() };
-        self.free.push(victim);
-        self.counts.erases += 1;
-        erased.push(victim);
     }
 }
 

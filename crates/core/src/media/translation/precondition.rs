@@ -97,6 +97,7 @@ impl TranslationLayer {
             drive.reopen(place, sealed + place, written);
         }
         drive.map = shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, true));
+        drive.use_up_slc();
         if let Some(run_in) = run_in {
             drive.adopt_history(&run_in, sealed);
         }

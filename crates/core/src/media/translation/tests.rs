@@ -58,6 +58,7 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
         policy,
         settings,
         map: None,
+        slc: None,
         wear_gap: 0,
     }
 }
@@ -225,6 +226,50 @@ fn idle_time_makes_as_many_blocks_free_as_are_wanted_and_ends() {
     assert_eq!(writer.drive.counts().moved, counts.moved);
 }
 
+/// A writer on a drive of 100 blocks of 48 units, beside which four blocks hold 16 units each with one bit a cell.
+fn with_slc() -> Writer {
+    let slc = Some(SlcShape { blocks: 4, block_units: 16 });
+    let shape = TranslationShape { slc, ..shape(VictimPolicy::Emptiest, 100, 48, 0.3) };
+    Writer::new(TranslationLayer::written_in_order(shape, 1))
+}
+
+/// Writes a unit to the stream that takes it, and returns its block.
+fn write_anywhere(writer: &mut Writer, unit: u32) -> u32 {
+    let stream = writer.drive.stream_of(unit);
+    writer.drive.make_room(1, &mut writer.moved, &mut writer.erased);
+    writer.drive.write_to(unit, stream).block
+}
+
+#[test]
+fn writes_go_to_blocks_of_one_bit_a_cell_until_these_are_full() {
+    let mut writer = with_slc();
+    let blocks: Vec<u32> = (0..70).map(|unit| write_anywhere(&mut writer, unit * 3)).collect();
+    assert!(blocks[..64].iter().all(|block| *block >= 102) && blocks[64..].iter().all(|block| *block < 102));
+    assert!(writer.drive.is_slc_used_up());
+    assert_eq!(writer.drive.counts().slc_written, 64);
+    assert_consistent(&writer.drive);
+}
+
+#[test]
+fn folding_moves_what_is_still_valid_and_makes_the_cache_free() {
+    let mut writer = with_slc();
+    // Twenty units are overwritten in the cache.
+    (0..64).map(|write| write % 44).for_each(|unit| _ = write_anywhere(&mut writer, unit));
+    writer.moved.clear();
+    while writer.drive.fold(5, &mut writer.moved, &mut writer.erased) {
+        assert_consistent(&writer.drive);
+    }
+    let moved: u32 = writer.moved.iter().map(|moved| moved.units).sum();
+    assert_eq!((moved, writer.drive.is_slc_used_up()), (44, false));
+    assert!((0..44).all(|unit| writer.drive.location(unit).block < 102));
+    // Writes and folds go on for long.
+    for round in 0..200_u32 {
+        (0..40).for_each(|write| _ = write_anywhere(&mut writer, (round * 977 + write * 31) % 3600));
+        while round % 3 == 0 && writer.drive.fold(7, &mut writer.moved, &mut writer.erased) {}
+    }
+    assert_consistent(&writer.drive);
+}
+
 #[test]
 fn room_of_an_open_block_is_its_unwritten_part() {
     let mut drive = TranslationLayer::new(shape(VictimPolicy::Emptiest, 20, 32, 0.25), 1);
@@ -248,6 +293,7 @@ fn neighbours_that_move_together_make_one_move() {
         policy: PolicyName::Fifo,
         settings: PolicySettings { choices: 1 },
         map: None,
+        slc: None,
         wear_gap: 0,
     };
     let mut drive = TranslationLayer::new(shape, 1);

@@ -43,8 +43,8 @@ impl TranslationPolicy for WearAware {
 
     fn next_block(&mut self, blocks: &Blocks, free: &[u32], stream: WriteStream) -> usize {
         let place = match stream {
-            WriteStream::User(_) | WriteStream::Map => blocks.least_erased(free),
             WriteStream::Moved(_) => blocks.most_erased(free),
+            _ => blocks.least_erased(free),
         };
         place.unwrap_or(0)
     }
