@@ -227,7 +227,7 @@ fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_t
     assert_eq!(flash.translation.shape().slc, Some(crate::media::translation::SlcShape { blocks: 2, block_units: 128 }));
     let mut end = write_units(&mut flash, at(0), 0..256);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100));
-    assert!(flash.translation.is_slc_used_up() && flash.is_turned_over());
+    assert!(flash.translation.is_slc_used_up());
     end = write_units(&mut flash, end, 256..272);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100 + 2 * 500), "then as without the cache");
     let read = |flash: &mut Flash, now: Time| flash.read(now, now, 0, 4096, 4096).last_at.since(now);
