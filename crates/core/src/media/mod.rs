@@ -15,7 +15,7 @@
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
 //! ([`flash`], [`translation`]), which take the place of the banks. [`volume`] limits the rates at which accesses pass, and adds
-//! the latency of a network.
+//! the latency of a network. [`zones`] says which writes are accepted by a drive whose blocks are written in order.
 
 pub mod bank;
 mod bank_faults;
@@ -37,6 +37,7 @@ pub mod timing;
 pub mod translation;
 pub mod volume;
 pub mod wear;
+pub mod zones;
 
 pub use geometry::Geometry;
 pub use timing::{BusRate, Timing};
