@@ -8,8 +8,11 @@ use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
     Acknowledge, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline, UncertainConstant, Wait,
+    Zoning,
 };
 use crate::media;
+use crate::media::zones::ZoneLayout;
+use crate::number::narrow;
 use crate::time::Span;
 use crate::workload::Job;
 
@@ -160,6 +163,8 @@ macro_rules! with_shared_sections {
                 translation: Translation,
                 /// Limits of a rate-limited volume, if the drive is one.
                 volume: Volume,
+                /// Zones of the drive, if its blocks are written in order.
+                zones: Zoning,
             }
             protocols { $($protocols)+ }
         }
@@ -256,7 +261,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Defaults are left out, so that documents of drives without faults, switch, peer and limits stay as short as they are.
+        // Defaults are left out, so that documents of drives without faults, switch, peer, limits and zones stay as short as they are.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
@@ -271,6 +276,9 @@ impl Drive {
         }
         if !self.volume.is_there() {
             resolved.remove(self.volume.path());
+        }
+        if !self.zones.is_there() {
+            resolved.remove(self.zones.path());
         }
         Json::Object(resolved)
     }
@@ -302,6 +310,19 @@ impl Drive {
         let Drive { media, controller, buffer, translation, volume, .. } = self;
         let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, seed);
         memory.limited(volume, media.capacity_mib)
+    }
+
+    /// Number and size of the zones, in logical blocks, if the drive has zones.
+    pub fn zone_layout(&self) -> Option<ZoneLayout> {
+        let blocks = |mib: u64| (mib << 20) / u64::from(self.limits().block_bytes);
+        let Zoning { size_mib, active_max, open_max, .. } = self.zones;
+        self.zones.is_there().then(|| ZoneLayout {
+            zones: narrow::<u32, u64>(self.media.capacity_mib / size_mib),
+            zone_blocks: blocks(size_mib),
+            capacity_blocks: blocks(self.zones.writable_mib()),
+            active_max,
+            open_max,
+        })
     }
 
     /// Keys above all sections, with their values.

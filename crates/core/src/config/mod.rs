@@ -29,6 +29,7 @@ mod switch;
 pub(crate) mod trouble;
 pub(crate) mod value;
 mod volume;
+mod zoning;
 
 pub use dma::Dma;
 pub use doubt::{UncertainConstant, UncertaintyCause};
@@ -46,3 +47,4 @@ pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, StackStag
 pub use switch::Switch;
 pub use trouble::TroubleTimeline;
 pub use volume::{StartingCredits, Volume, VolumeLimit};
+pub use zoning::Zoning;

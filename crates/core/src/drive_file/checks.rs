@@ -49,7 +49,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let several = super::checks_several::broken(drive);
     let switches = super::checks_switch::broken(drive);
     let volume = super::checks_volume::broken(drive);
-    let around = faults.into_iter().chain(several).chain(switches).chain(volume);
+    let zones = super::checks_zones::broken(drive);
+    let around = faults.into_iter().chain(several).chain(switches).chain(volume).chain(zones);
     between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
 }
 

@@ -7,6 +7,7 @@ mod checks_inside;
 mod checks_several;
 mod checks_switch;
 mod checks_volume;
+mod checks_zones;
 mod described;
 mod doubts;
 mod engines;

@@ -259,6 +259,13 @@ class VolumeSection(TypedDict, total=False):
     read_latency_us: float
     write_latency_us: float
 
+class ZonesSection(TypedDict, total=False):
+    size_mib: int
+    capacity_mib: int
+    active_max: int
+    open_max: int
+    append_max_kib: int
+
 class NvmeSection(TypedDict, total=False):
     queue_pairs: int
     queue_entries: int
@@ -360,6 +367,7 @@ class Sections(TypedDict, total=False):
     buffer: BufferSection | str
     translation: TranslationSection | str
     volume: VolumeSection | str
+    zones: ZonesSection | str
     nvme: NvmeSection | str
     dc_express: DcExpressSection | str
     moneta: MonetaSection | str

@@ -1,0 +1,105 @@
+//! Conditions between keys of zones. Keys that would change nothing are refused.
+
+use crate::config::Zoning;
+use crate::drive::{Drive, Interface};
+use crate::problem::BrokenCondition;
+
+/// Largest number of zones: the states of all of them are kept beside the bytes of a served drive (assumed).
+const ZONES_MAX: u64 = 100_000;
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
+    if !drive.zones.is_there() {
+        return inert(&drive.zones).into_iter().collect();
+    }
+    let checks = [interface, sizes, number, limits, append];
+    checks.iter().filter_map(|check| check(drive)).collect()
+}
+
+/// Keys of zones are given only if the drive has zones.
+fn inert(zones: &Zoning) -> Option<BrokenCondition> {
+    let given = [
+        ("zones.capacity_mib", zones.capacity_mib > 0),
+        ("zones.active_max", zones.active_max > 0),
+        ("zones.open_max", zones.open_max > 0),
+        ("zones.append_max_kib", zones.append_max_kib > 0),
+    ];
+    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+    BrokenCondition::when(
+        true,
+        &["zones.size_mib"],
+        format!("{key} is given without zones, where it has no effect"),
+        format!("zones.size_mib above 0, or no {key}"),
+    )
+}
+
+/// The protocol of the drive knows zones.
+fn interface(drive: &Drive) -> Option<BrokenCondition> {
+    let knows_zones = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_zones();
+    let others = Interface::ALL.iter().copied().filter(knows_zones).map(Interface::name);
+    BrokenCondition::when(
+        !knows_zones(&drive.interface),
+        &["interface", "zones.size_mib"],
+        format!("[zones] is given with interface \"{}\", which knows no zones", drive.interface.name()),
+        format!("interface {}, or no key of [zones]", others.collect::<Vec<_>>().join(", ")),
+    )
+}
+
+/// Zones have room for what can be written, and the drive consists of whole zones.
+fn sizes(drive: &Drive) -> Option<BrokenCondition> {
+    let (Zoning { size_mib, capacity_mib, .. }, drive_mib) = (&drive.zones, drive.media.capacity_mib);
+    if capacity_mib > size_mib {
+        return BrokenCondition::when(
+            true,
+            &["zones.capacity_mib", "zones.size_mib"],
+            format!("zones.capacity_mib is {capacity_mib} with zones.size_mib {size_mib}"),
+            String::from("zones.capacity_mib up to zones.size_mib, or 0 for all of it"),
+        );
+    }
+    let below = drive_mib / size_mib * size_mib;
+    let nearest = if below == 0 { *size_mib } else { below };
+    BrokenCondition::when(
+        !drive_mib.is_multiple_of(*size_mib),
+        &["zones.size_mib", "media.capacity_mib"],
+        format!("zones.size_mib is {size_mib} with media.capacity_mib {drive_mib}, which is no whole number of zones"),
+        format!("media.capacity_mib a multiple of zones.size_mib, such as {nearest}"),
+    )
+}
+
+/// Zones are no more than their states can be kept of.
+fn number(drive: &Drive) -> Option<BrokenCondition> {
+    let (size_mib, drive_mib) = (drive.zones.size_mib, drive.media.capacity_mib);
+    let zones = drive_mib / size_mib;
+    BrokenCondition::when(
+        zones > ZONES_MAX,
+        &["zones.size_mib", "media.capacity_mib"],
+        format!("zones.size_mib is {size_mib} with media.capacity_mib {drive_mib}, which makes {zones} zones"),
+        format!("at most {ZONES_MAX} zones: zones.size_mib of {} or more", drive_mib.div_ceil(ZONES_MAX)),
+    )
+}
+
+/// Open zones are among the active ones.
+fn limits(drive: &Drive) -> Option<BrokenCondition> {
+    let Zoning { active_max, open_max, .. } = drive.zones;
+    let found = match open_max {
+        0 => format!("zones.active_max is {active_max}, and zones.open_max is 0, no limit"),
+        _ => format!("zones.open_max is {open_max} with zones.active_max {active_max}"),
+    };
+    BrokenCondition::when(
+        active_max > 0 && (open_max == 0 || open_max > active_max),
+        &["zones.open_max", "zones.active_max"],
+        found,
+        format!("zones.open_max from 1 to {active_max}, as open zones are active"),
+    )
+}
+
+/// An append is no larger than other transfers.
+fn append(drive: &Drive) -> Option<BrokenCondition> {
+    let (append_kib, transfer_kib) = (drive.zones.append_max_kib, drive.limits().transfer_bytes / 1024);
+    BrokenCondition::when(
+        append_kib > transfer_kib,
+        &["zones.append_max_kib"],
+        format!("zones.append_max_kib is {append_kib}, and the largest transfer of the drive is {transfer_kib} KiB"),
+        format!("zones.append_max_kib up to {transfer_kib}, or 0"),
+    )
+}
