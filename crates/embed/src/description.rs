@@ -126,6 +126,10 @@ impl Description {
             let allowed = "one drive with power cuts or with the software of a host; open each drive by itself";
             return Err(wrong(format!("drives = {}", drive.drives), allowed).into());
         }
+        if drive.zones.is_there() {
+            let found = format!("zones.size_mib = {}: programs could not learn of zones", drive.zones.size_mib);
+            return Err(wrong(found, "a drive without zones").into());
+        }
         if attachment == Attachment::Application && options.follows_power {
             let found = "power cuts behind the software of a host";
             let allowed = "a drive whose driver can poll, without the software of a host";

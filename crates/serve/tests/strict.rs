@@ -281,7 +281,7 @@ fn queue_pairs(driver: &mut Driver, waits_for_the_whole_entry: bool) -> u32 {
         entry = CompletionEntry::decode(&bytes);
     }
     driver.ring(0);
-    (entry.result & 0xffff) + 1
+    (entry.result as u32 & 0xffff) + 1
 }
 
 /// A driver loads the first double word before the phase tag, or without a barrier behind it, and so combines the old one with

@@ -376,7 +376,7 @@ impl Conversation {
         // They may overtake each other; each is the same but for how far its queue had been read by then.
         let decoded = |entries: &[[u8; 16]]| entries.iter().map(CompletionEntry::decode).collect::<Vec<_>>();
         let phases = |entries: &[CompletionEntry]| entries.iter().map(|entry| entry.phase).collect::<Vec<_>>();
-        let by_id = |entries: &[CompletionEntry]| -> BTreeMap<u16, (u32, u16, Status)> {
+        let by_id = |entries: &[CompletionEntry]| -> BTreeMap<u16, (u64, u16, Status)> {
             entries
                 .iter()
                 .map(|entry| (entry.command_id, (entry.result, entry.submission_queue, entry.status)))

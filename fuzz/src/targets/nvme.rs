@@ -29,6 +29,7 @@ const LIMITS: Limits = Limits {
     queue_pairs: QUEUE_PAIRS_MAX as u32,
     queue_entries: 1024,
     takes_segments: true,
+    zones: None,
 };
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;

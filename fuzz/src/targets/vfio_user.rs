@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
     queue_pairs: 4,
     queue_entries: 64,
     takes_segments: true,
+    zones: None,
 };
 
 fn messages(input: &[u8]) {

@@ -237,6 +237,10 @@ impl Arguments {
             let found = format!("{} bytes, which are no whole blocks", self.size);
             return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
         }
+        if drive.zones.is_there() {
+            let found = format!("{} has zones, and the commands would write anywhere", drive.name);
+            return Err(Problem::new("crash", None, found, "a drive without zones, or --set zones.size_mib=0").into());
+        }
         Ok(NamedTrace {
             drive,
             capacity_bytes: self.size,

@@ -20,7 +20,7 @@ use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
 use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::record::Record;
-use phaselink_serve::device::store::Store;
+use phaselink_serve::device::store::{Store, StoreKind};
 use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{DEVICE_THREADS_MAX, Server, Summary};
@@ -182,9 +182,14 @@ impl Arguments {
         let geometry = device::geometry(&drive);
         self.fronts.check(&drive, self.timing == Timing::On, self.files.is_mounted())?;
         let faults = self.faults(&drive)?;
+        let kind = if drive.zones.is_there() { StoreKind::Zoned } else { StoreKind::Conventional };
         let store = match &self.store {
-            Some(path) => Store::open(path, geometry)?,
+            Some(path) => Store::open_as(kind, path, geometry)?,
             None => Store::in_memory(geometry)?,
+        };
+        let store = match drive.zone_layout() {
+            Some(layout) => store.with_zones(layout)?,
+            None => store,
         };
         let mut fronts = self.fronts.bind(&drive, geometry)?;
         if let Some(front) = session.map(|session| session.front(geometry)).transpose()?.flatten() {

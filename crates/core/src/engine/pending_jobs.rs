@@ -7,7 +7,7 @@ use super::warm_up::WarmUp;
 use crate::scheduler::Event;
 use crate::time::Time;
 use crate::workload::generator::Generator;
-use crate::workload::{Job, Limits, side_by_side};
+use crate::workload::{Job, Limits, ZonedSpace, side_by_side};
 
 /// Jobs that have not begun yet.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct PendingJobs {
     capacity_bytes: u64,
     /// True if the drive loses acknowledged writes without a flush.
     is_volatile: bool,
+    /// Zones of the drive, if it has some.
+    zones: Option<ZonedSpace>,
     seed: u64,
 }
 
@@ -26,8 +28,8 @@ impl Engine {
     /// Adds jobs, and starts those that wait for no others.
     pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
-        let Limits { capacity_bytes, is_volatile, .. } = *limits;
-        self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, seed };
+        let Limits { capacity_bytes, is_volatile, zones, .. } = *limits;
+        self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, zones, seed };
         self.warm_up = WarmUp::of(jobs, limits);
         self.begin_group();
     }
@@ -37,19 +39,27 @@ impl Engine {
     pub(super) fn begin_group(&mut self) -> bool {
         let Some(jobs) = self.plan.groups.pop_front() else { return false };
         let warms_up = self.warm_up.begin(&jobs);
-        jobs.iter().for_each(|job| self.add_job(job, warms_up));
+        let writers = |jobs: &[Job]| jobs.iter().filter(|job| job.has_writes()).map(|job| job.threads).sum();
+        for (place, job) in jobs.iter().enumerate() {
+            self.add_job(job, warms_up, (writers(&jobs[..place]), writers(&jobs)));
+        }
         self.plan.begun += 1;
         true
     }
 
-    /// Adds the threads of a job, which start at once, or after its delay.
-    fn add_job(&mut self, job: &Job, warms_up: bool) {
-        let PendingJobs { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
+    /// Adds the threads of a job, which start at once, or after its delay. `writers` are the threads of jobs above it that write, and
+    /// those of all jobs of its group.
+    fn add_job(&mut self, job: &Job, warms_up: bool, writers: (u32, u32)) {
+        let PendingJobs { begun, capacity_bytes, is_volatile, zones, seed, .. } = self.plan;
         let start = self.now().max(Time::ZERO + job.start_delay);
         let place = self.recorder.add_job(job, begun, start, warms_up);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
             let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
+            let generator = match zones {
+                Some(space) => generator.filling_zones(space, writers.0 + number, writers.1),
+                None => generator,
+            };
             let generator = if warms_up { generator.warming_up() } else { generator };
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.let_look(thread);

@@ -15,7 +15,7 @@ use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload, Token};
-use crate::workload::{EngineSupport, Limits};
+use crate::workload::{EngineSupport, Limits, ZonedSpace};
 
 // What runs stands together in the processor's cache if each controller is by itself: with all of them in it, the loop over
 // events would be mostly code that never runs.
@@ -291,6 +291,11 @@ impl Drive {
             is_volatile: !self.keeps_acknowledged(),
             has_steady_state: self.is_flash(),
             has_credits: self.has_credits(),
+            zones: self.zones.is_there().then(|| ZonedSpace {
+                zone_bytes: self.zones.size_mib << 20,
+                writable_bytes: self.zones.writable_mib() << 20,
+                open_max: self.zones.open_max,
+            }),
             supported: Op::ALL.map(|op| protocol.supports(op)),
             ..protocol.limits(self)
         }

@@ -135,6 +135,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if the protocol has commands for zones.
+    fn knows_zones(&self) -> bool {
+        false
+    }
+
     /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
     /// determines the throughput of the mix.
     fn foresees_mixes(&self) -> bool {

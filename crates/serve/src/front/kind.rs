@@ -38,6 +38,8 @@ pub struct FrontKind {
     pub brings_software: bool,
     /// True if it sends real interrupts, which faults can be about.
     pub sends_interrupts: bool,
+    /// True if hosts can use drives with zones through it.
+    pub knows_zones: bool,
     /// Refuses drives that cannot be served with timing on, with what was found and what is allowed.
     pub check_model: fn(&Drive) -> Result<(), Problem>,
     /// Returns the path of the Unix socket that an address will have, if it has one.

@@ -52,7 +52,18 @@ pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), Pr
         let found = format!("switch.drives is {}: the model of a served drive has no switch", drive.switch.drives);
         return Err(Problem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
     }
+    check_zones(kinds, drive)?;
     if timing { check_models(kinds, drive) } else { Ok(()) }
+}
+
+/// Checks that hosts can use the zones of a drive through all front-ends.
+fn check_zones(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
+    let without = kinds.iter().find(|kind| !kind.knows_zones).filter(|_| drive.zones.is_there());
+    let Some(FrontKind { flag, .. }) = without else { return Ok(()) };
+    let others: Vec<String> =
+        KINDS.iter().filter(|kind| kind.knows_zones).map(|kind| format!("--{}", kind.flag)).collect();
+    let found = format!("--{flag}: hosts cannot learn of the zones of {} there, and would write anywhere", drive.name);
+    Err(Problem::new("serve", None, found, format!("{}, or --set zones.size_mib=0", others.join(", "))))
 }
 
 /// Checks that the model fits all front-ends: hosts that bring the software that is modelled for others are served alone.

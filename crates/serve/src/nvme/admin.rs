@@ -2,11 +2,12 @@
 
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
+use phaselink_core::protocol::nvme::rules::zones;
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
-use super::command::{CommandRow, copy_in, copy_out, effect};
+use super::command::{CommandRow, IO_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect};
 use super::controller::{Controller, PendingWork};
 use super::event_log::LogReporter;
 use super::events::AsyncEvent;
@@ -77,6 +78,9 @@ admin_commands! {
     SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
 }
 
+/// Opcodes of the commands that divide a drive into namespaces: a drive with zones stays one.
+const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
+
 /// Outcome of a command that has no result in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
 
@@ -88,7 +92,17 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         check_flags(command, false)?;
+        if self.identity.limits.zones.is_some() && DIVIDES.contains(&command.opcode) {
+            return Err(Status::INVALID_OPCODE);
+        }
         dispatch(self, command, host)
+    }
+
+    /// Returns the admin commands that the controller executes.
+    fn admin_commands(&self) -> Vec<CommandRow> {
+        let has_zones = self.identity.limits.zones.is_some();
+        let is_there = |row: &&CommandRow| !has_zones || !DIVIDES.contains(&row.opcode);
+        ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
 
     /// Identify (section 5.17).
@@ -96,15 +110,15 @@ impl Controller {
         let [first, second, ..] = command.dwords;
         let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
         let selected = IdentifySelection { cns, command_set, namespace: command.namespace_id, first_controller };
-        let page = self.identity.structure(selected, ADMIN_COMMANDS)?;
+        let page = self.identity.structure(selected, &self.admin_commands())?;
         copy_out(command, host, &page[..])?;
         Ok(DONE)
     }
 
     /// Get Log Page (section 5.16): any part of a page that begins at a multiple of 4 bytes. Bytes beyond its end are zeros.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, second, low, high, ..] = command.dwords;
-        let log = first as u8;
+        let [first, second, low, high, fourteen, ..] = command.dwords;
+        let (log, command_set) = (first as u8, (fourteen >> 24) as u8);
         let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
         let offset = u64::from(low) | u64::from(high) << 32;
         // A refused command must not have made telemetry data or a context of the persistent event log.
@@ -113,7 +127,13 @@ impl Controller {
         }
         self.collect_journals();
         let specific = first >> 8 & 0x7f;
-        let page = self.log_page(log, specific, host.now_ms())?;
+        let page = match self.io_commands(command_set) {
+            Some(io_commands) if log == log_pages::EFFECTS => {
+                log_pages::command_effects(&self.admin_commands(), &io_commands)
+            }
+            None if log == log_pages::EFFECTS => return Err(Status::INVALID_FIELD),
+            _ => self.log_page(log, specific, host.now_ms())?,
+        };
         if offset > page.len() as u64 {
             return Err(Status::INVALID_FIELD);
         }
@@ -128,6 +148,15 @@ impl Controller {
             }
         }
         Ok(DONE)
+    }
+
+    /// Returns the I/O commands of a command set, if the controller has it.
+    fn io_commands(&self, command_set: u8) -> Option<Vec<CommandRow>> {
+        match command_set {
+            0 => Some(IO_COMMANDS.to_vec()),
+            zones::COMMAND_SET if self.identity.limits.zones.is_some() => Some([IO_COMMANDS, ZONE_COMMANDS].concat()),
+            _ => None,
+        }
     }
 
     /// Returns the whole of a log page. `specific` is the field of this name (LSP), which makes telemetry data, or establishes and
@@ -159,7 +188,7 @@ impl Controller {
     fn report_events(&self, now_ms: u64) -> Result<Vec<u8>, Status> {
         let health = self.page(log_pages::HEALTH)?;
         let selected = IdentifySelection { cns: 1, ..IdentifySelection::default() };
-        let controller = self.identity.structure(selected, ADMIN_COMMANDS)?;
+        let controller = self.identity.structure(selected, &self.admin_commands())?;
         let timestamp = self.features.timestamp(now_ms);
         let reporter = LogReporter { timestamp, vendor: VENDOR, controller: &controller[..] };
         Ok(locked(&self.identity.subsystem.events).report(&reporter, &health))
@@ -169,7 +198,7 @@ impl Controller {
         let sources = LogSources {
             journal: &self.journal,
             features: &self.features,
-            admin_commands: ADMIN_COMMANDS,
+            admin_commands: &self.admin_commands(),
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
             telemetry: (&self.telemetry.0, self.telemetry.1),

@@ -58,6 +58,13 @@ pub const IO_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::COPY, effect::BLOCKS, Some(8)),
 ];
 
+/// Commands for zones, which a controller of a drive with zones executes too.
+pub const ZONE_COMMANDS: &[CommandRow] = &[
+    CommandRow::new(opcode::ZONE_MANAGEMENT_SEND, effect::BLOCKS, None),
+    CommandRow::new(opcode::ZONE_MANAGEMENT_RECEIVE, effect::NONE, None),
+    CommandRow::new(opcode::ZONE_APPEND, effect::BLOCKS, None),
+];
+
 /// I/O command that has been copied and checked, with its page lists and ranges; host memory is not read again for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -162,9 +169,10 @@ impl Command {
         SubmissionEntry::decode(&self.bytes)
     }
 
-    /// Returns operation, place and size, or none if the command is refused. Those of a deallocation are in its ranges.
+    /// Returns operation, place and size, or none if the command is refused or only manages zones. Those of a deallocation are in its
+    /// ranges.
     pub fn io(&self) -> Option<Io> {
-        let checked = self.checked.as_ref().ok()?;
+        let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.manages_zones())?;
         Some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
@@ -174,7 +182,7 @@ impl Command {
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
         let Ok(checked) = &mut torn.checked else { return Some(torn) };
-        if matches!(checked.action, Action::Write { .. } | Action::Zero { .. }) {
+        if matches!(checked.action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. }) {
             checked.bytes = effect.kept_bytes(checked.bytes, block_bytes);
             checked.data.truncate(checked.bytes);
         }
@@ -184,11 +192,20 @@ impl Command {
     /// Returns true if the completion promises durability, so that the store is flushed before the completion is posted.
     #[inline]
     pub(super) fn needs_flush(&self, write_cache: bool) -> bool {
-        match self.checked.as_ref().map(|checked| checked.action) {
-            Ok(Action::Flush) => true,
-            Ok(Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force }) => force || !write_cache,
-            Ok(Action::Read | Action::Compare | Action::Verify | Action::Spoil | Action::Deallocate { .. })
-            | Err(_) => false,
+        let Ok(rules::Command { action, .. }) = &self.checked else { return false };
+        match action {
+            Action::Flush => true,
+            Action::Write { force }
+            | Action::Append { force }
+            | Action::Zero { force, .. }
+            | Action::Copy { force } => *force || !write_cache,
+            Action::SendZones(send) => send.must_last(),
+            Action::Read
+            | Action::Compare
+            | Action::Verify
+            | Action::Spoil
+            | Action::Deallocate { .. }
+            | Action::ReceiveZones(_) => false,
         }
     }
 
@@ -274,6 +291,8 @@ impl Command {
                 journal.count_write((*bytes).into());
             }
             Action::Flush => {}
+            // The store has no zones, although the controller says so.
+            Action::Append { .. } | Action::SendZones(_) | Action::ReceiveZones(_) => Err(Status::INTERNAL_ERROR)?,
             Action::Spoil => {
                 store.make_unreadable(*offset, (*bytes).into()).map_err(|error| write_status(&error))?;
             }
@@ -318,7 +337,13 @@ fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut im
 
 /// Copies the host's data to the store. If host memory becomes unreachable, the runs before stay written.
 #[inline]
-fn write(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
+pub(super) fn write(
+    offset: u64,
+    data: &Data,
+    store: &Store,
+    space: &mut [u8],
+    host: &mut impl Host,
+) -> Result<(), Status> {
     let mut offset = offset;
     for &(address, bytes) in data.runs() {
         let copied = store.lend(offset, bytes, StoreAccess::Write, |words| host.read_words(address, words));
@@ -416,7 +441,7 @@ fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Res
 
 /// Copies `from` into the host memory of a data pointer.
 #[inline]
-fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
+pub(super) fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
         let (run, others) = from.split_at(*bytes as usize);
         host.write(*address, run)?;
@@ -426,7 +451,7 @@ fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<()
 }
 
 /// Returns the status for a write that the store refused with this error.
-fn write_status(error: &io::Error) -> Status {
+pub(super) fn write_status(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Status::CAPACITY_EXCEEDED,
         _ => Status::WRITE_FAULT,

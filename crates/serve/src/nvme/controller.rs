@@ -214,7 +214,7 @@ impl Controller {
 
     /// Posts the completion of an admin command.
     pub(super) fn complete_admin(&mut self, command_id: u16, status: Status, result: u32, host: &mut impl AdminHost) {
-        self.sets[0].post(0, command_id, status, result, host);
+        self.sets[0].post(0, command_id, status, result.into(), host);
         self.report_queue_errors(host);
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
+use phaselink_core::protocol::nvme::rules::zones;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{CommandRow, IO_COMMANDS};
@@ -22,9 +23,9 @@ mod cns {
     pub(super) const CONTROLLER: u8 = 0x01;
     pub(super) const ACTIVE_NAMESPACES: u8 = 0x02;
     pub(super) const NAMESPACE_IDS: u8 = 0x03;
-    pub(super) const NVM_NAMESPACE: u8 = 0x05;
-    pub(super) const NVM_CONTROLLER: u8 = 0x06;
-    pub(super) const NVM_ACTIVE_NAMESPACES: u8 = 0x07;
+    pub(super) const SET_NAMESPACE: u8 = 0x05;
+    pub(super) const SET_CONTROLLER: u8 = 0x06;
+    pub(super) const SET_ACTIVE_NAMESPACES: u8 = 0x07;
     pub(super) const NAMESPACE_STATUS: u8 = 0x08;
     pub(super) const ALLOCATED_NAMESPACES: u8 = 0x10;
     pub(super) const ALLOCATED_NAMESPACE: u8 = 0x11;
@@ -116,18 +117,22 @@ impl Identity {
         let mut page = Box::new([0; IDENTIFY_BYTES]);
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
-            cns::COMMAND_SETS => page[0] = 1,
+            // The first combination: the NVM command set, and that of zones if there are any.
+            cns::COMMAND_SETS => page[0] = 1 | u8::from(self.limits.zones.is_some()) << zones::COMMAND_SET,
             // The capabilities that all namespaces have in common.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.limits.block_shift, &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
             cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, &mut page),
-            cns::NVM_ACTIVE_NAMESPACES | cns::NVM_CONTROLLER | cns::NVM_NAMESPACE if command_set != 0 => {
-                return Err(Status::INVALID_FIELD);
+            cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
+                self.structure_of_zones(selected, &mut page)?;
             }
-            cns::ACTIVE_NAMESPACES | cns::NVM_ACTIVE_NAMESPACES => {
-                self.list_namespaces(namespace, |it| it.is_attached(self.number), &mut page)?;
+            cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
+                // Without a command set, and with that of NVM: a drive with zones has no other namespaces.
+                let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && self.limits.zones.is_some();
+                let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
+                self.list_namespaces(namespace, is_listed, &mut page)?;
             }
             cns::ALLOCATED_NAMESPACES => self.list_namespaces(namespace, |_| true, &mut page)?,
             cns::CONTROLLERS_OF_NAMESPACE => {
@@ -136,13 +141,32 @@ impl Identity {
             }
             cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
             // No further limits, and no protection information.
-            cns::NVM_CONTROLLER => {}
-            cns::NVM_NAMESPACE => {
+            cns::SET_CONTROLLER => {}
+            cns::SET_NAMESPACE => {
                 self.existing(namespace)?;
             }
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
+    }
+
+    /// Fills a data structure of the command set of zones.
+    fn structure_of_zones(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+        let IdentifySelection { cns, command_set, namespace, .. } = selected;
+        let zones = self.limits.zones.as_ref().filter(|_| command_set == zones::COMMAND_SET);
+        let zones = zones.ok_or(Status::INVALID_FIELD)?;
+        match cns {
+            cns::SET_ACTIVE_NAMESPACES => self.list_namespaces(namespace, |it| it.is_attached(self.number), page),
+            cns::SET_CONTROLLER => {
+                zones.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
+                Ok(())
+            }
+            _ => {
+                self.existing(namespace)?;
+                zones.identify_namespace(&mut page[..]);
+                Ok(())
+            }
+        }
     }
 
     /// Fills Identify Controller (figure 275).
@@ -234,8 +258,9 @@ impl Identity {
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
         page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
-        // The command set: NVM (type 4).
+        // The command set (type 4): NVM, or that of zones.
         page[20..22].copy_from_slice(&[4, 1]);
+        page[24] = if self.limits.zones.is_some() { zones::COMMAND_SET } else { 0 };
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8), made from the model, the serial number and the namespace so that it

@@ -15,6 +15,8 @@ pub const ERRORS: u8 = 0x01;
 pub const HEALTH: u8 = 0x02;
 /// Identifier of the log page Changed Namespace List (figure 202).
 pub const CHANGED_NAMESPACES: u8 = 0x04;
+/// Identifier of the log page Commands Supported and Effects, of which there is one for each command set (figure 202).
+pub const EFFECTS: u8 = 0x05;
 /// Identifier of the log page Telemetry Host-Initiated (figure 202).
 pub const TELEMETRY: u8 = 0x07;
 /// Identifier of the log page Persistent Event Log (figure 202).
@@ -59,7 +61,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
     (CHANGED_NAMESPACES, |sources| changed_namespaces(sources.changed_namespaces)),
-    (0x05, |sources| command_effects(sources.admin_commands)),
+    (EFFECTS, |sources| command_effects(sources.admin_commands, IO_COMMANDS)),
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
@@ -128,9 +130,9 @@ fn firmware_slots() -> Vec<u8> {
 }
 
 /// Returns Commands Supported and Effects: CSUPP for each command, and its effects (figure 211).
-fn command_effects(admin_commands: &[CommandRow]) -> Vec<u8> {
+pub(super) fn command_effects(admin_commands: &[CommandRow], io_commands: &[CommandRow]) -> Vec<u8> {
     let mut page = vec![0; 4096];
-    for (first, rows) in [(0, admin_commands), (1024, IO_COMMANDS)] {
+    for (first, rows) in [(0, admin_commands), (1024, io_commands)] {
         for row in rows {
             page[first + usize::from(row.opcode) * 4] = 1 | row.effects;
         }

@@ -13,7 +13,7 @@ use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
 use super::subsystem::{Sanitize, SanitizeState, Subsystem};
-use crate::device::store::Store;
+use crate::device::store::{Store, StoreZones};
 use crate::device::tally::locked;
 
 /// SEL, in dword 10 of Namespace Management and Namespace Attachment.
@@ -163,6 +163,7 @@ impl Controller {
             for (start, bytes) in subsystem.format(namespace, format)? {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
             }
+            store.zones().into_iter().for_each(StoreZones::empty_all);
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
         })?;
         let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
@@ -218,9 +219,10 @@ impl Controller {
         let keeps_space = dword10 & NO_DEALLOCATE != 0;
         // The store has to know that the operation runs before it changes: a server that ends meanwhile has failed.
         let begun = subsystem.save_sanitize(store);
-        let erased = begun
-            .and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space))
-            .and_then(|()| store.flush());
+        let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
+            store.zones().into_iter().for_each(StoreZones::empty_all);
+            store.flush()
+        });
         let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
         subsystem.set_sanitize(Sanitize { state, dword10 });
         let completion = [u16::MAX, state as u16, 0, 0].map(u16::to_le_bytes).concat();

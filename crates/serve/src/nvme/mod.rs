@@ -30,7 +30,7 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`queues`] |
-//! | commands | [`event_log`], [`subsystem`] (namespaces), [`journal`], [`command`], [`queue_set`] |
+//! | commands | [`event_log`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, [`queue_set`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -60,6 +60,7 @@ pub mod queues;
 pub mod registers;
 pub mod strict;
 pub mod subsystem;
+mod zone_commands;
 
 pub use command::Command;
 pub use controller::Controller;

@@ -4,6 +4,7 @@
 //! the thread that owns a set needs no other set to serve a command, and writes no cache line that another thread reads. The
 //! [controller](super::Controller) holds a set until it lends the set to a device thread.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
@@ -19,6 +20,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
+use super::zone_commands;
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -79,6 +81,9 @@ pub struct QueueSet {
     pub(super) strict: Option<Box<StrictChecks>>,
     /// Entries of I/O completion queues that the host has taken since they were last counted.
     taken: CompletionsTaken,
+    /// Values that executed commands return in dwords 0 and 1 of their completions, by submission queue and command identifier. Values
+    /// of 0 are left out.
+    results: BTreeMap<(u16, u16), u64>,
 }
 
 /// Sets share no cache line with each other, wherever they are allocated.
@@ -101,6 +106,7 @@ impl QueueSet {
             journal: Journal::default(),
             strict: None,
             taken: CompletionsTaken::default(),
+            results: BTreeMap::new(),
         }
     }
 
@@ -225,6 +231,7 @@ impl QueueSet {
         let removed = self.submissions[usize::from(queue)].take();
         let completion = removed.and_then(|removed| self.completions[usize::from(removed.completion_queue)].as_mut());
         completion.into_iter().for_each(|completion| completion.users -= 1);
+        self.results.retain(|(of, _), _| *of != queue);
         self.check_strictly(|checks| checks.forget_queue(Some(queue)));
         self.update_queues_end();
     }
@@ -241,6 +248,7 @@ impl QueueSet {
         self.submissions.fill(None);
         self.completions.fill(None);
         self.in_flight.fill(0);
+        self.results.clear();
         self.check_strictly(|checks| checks.forget_queue(None));
         self.update_queues_end();
     }
@@ -337,10 +345,23 @@ impl QueueSet {
         if !self.has_queue_of(command) {
             return Err(Status::ABORT_REQUESTED);
         }
-        if self.is_outdated(command) {
-            return self.checked_anew(command, host)?.execute(host, store, space, &mut self.journal);
+        let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
+        let command = current.as_ref().unwrap_or(command);
+        let Some(zones) = store.zones() else { return command.execute(host, store, space, &mut self.journal) };
+        let result = zone_commands::execute(command, zones, host, store, space, &mut self.journal)?;
+        if result > 0 {
+            self.results.insert((command.queue, command.entry().command_id), result);
         }
-        command.execute(host, store, space, &mut self.journal)
+        Ok(())
+    }
+
+    /// Takes the value that a command returns in dwords 0 and 1 of its completion.
+    #[inline]
+    fn take_result(&mut self, command: &Command) -> u64 {
+        if self.results.is_empty() {
+            return 0;
+        }
+        self.results.remove(&(command.queue, command.entry().command_id)).unwrap_or(0)
     }
 
     /// Returns true if namespaces have changed since a command was checked. A command that was refused then stays refused: its
@@ -395,7 +416,9 @@ impl QueueSet {
     pub fn complete_again(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
         if self.has_queue_of(command) {
             let status = command.completion_status(done.err().unwrap_or(Status::SUCCESS));
-            self.post(command.queue, command.entry().command_id, status, 0, host);
+            let command_id = command.entry().command_id;
+            let result = self.results.get(&(command.queue, command_id)).copied().unwrap_or(0);
+            self.post(command.queue, command_id, status, result, host);
         }
     }
 
@@ -405,6 +428,7 @@ impl QueueSet {
         if self.has_queue_of(command) {
             self.in_flight[usize::from(command.queue)] -= 1;
         }
+        self.take_result(command);
     }
 
     /// Posts the completion of an executed command, unless the store has to be flushed first or its submission queue has been
@@ -445,7 +469,8 @@ impl QueueSet {
         if status != Status::SUCCESS {
             self.record_failure(queue, &command.entry(), status);
         }
-        self.post(queue, command.entry().command_id, command.completion_status(status), 0, host);
+        let result = self.take_result(command);
+        self.post(queue, command.entry().command_id, command.completion_status(status), result, host);
         status
     }
 
@@ -616,7 +641,7 @@ impl QueueSet {
 
     /// Posts a completion for a command of a submission queue.
     #[inline]
-    pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u32, host: &mut impl Host) {
+    pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u64, host: &mut impl Host) {
         self.check_strictly(|checks| checks.on_completion(queue, command_id));
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
         let submission_head = submission.ring.head() as u16;

@@ -36,6 +36,11 @@ const READY_TIMEOUT: u64 = 20;
 /// doorbells 4 bytes apart, and a page size of 4 KiB only.
 const CAPABILITIES: u64 = 1 << 16 | READY_TIMEOUT << 24 | 1 << 37 | 1 << 59;
 
+/// CAP.CSS, bit 6: I/O command sets beside that of NVM (figure 36).
+const FURTHER_COMMAND_SETS: u64 = 1 << 43;
+/// CC.CSS: all I/O command sets that the controller supports (figure 46).
+const ALL_COMMAND_SETS: u32 = 0b110;
+
 /// CC.EN (figure 46).
 const ENABLE: u32 = 1;
 /// CC fields that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
@@ -77,7 +82,8 @@ pub struct Registers {
 impl Registers {
     /// Returns the registers of a controller with these limits after power-on.
     pub fn new(limits: &Limits) -> Registers {
-        Registers::with(CAPABILITIES | u64::from(limits.entries_field()))
+        let further_sets = if limits.zones.is_some() { FURTHER_COMMAND_SETS } else { 0 };
+        Registers::with(CAPABILITIES | further_sets | u64::from(limits.entries_field()))
     }
 
     fn with(capabilities: u64) -> Registers {
@@ -236,11 +242,13 @@ impl Registers {
         matches!(self.configuration >> 14 & 3, 1 | 2)
     }
 
-    /// Returns true if CC selects the NVM command set, pages of 4 KiB and round robin arbitration, the only supported values.
+    /// Returns true if CC selects the NVM command set, or all command sets if there are others, pages of 4 KiB and round robin arbitration, the only supported values.
     pub fn is_configuration_valid(&self) -> bool {
         let (command_set, page, arbitration) =
             (self.configuration >> 4 & 7, self.configuration >> 7 & 15, self.configuration >> 11 & 7);
-        command_set == 0 && page == 0 && arbitration == 0
+        let has_others = self.capabilities & FURTHER_COMMAND_SETS != 0;
+        let is_supported = command_set == 0 || command_set == ALL_COMMAND_SETS && has_others;
+        is_supported && page == 0 && arbitration == 0
     }
 
     /// Returns CC.IOSQES and CC.IOCQES, the binary logarithms of the queue entry sizes.

@@ -225,6 +225,10 @@ impl Subsystem {
     /// Returns the formats of namespaces, as binary logarithms of the block size: the drive's own comes first.
     pub fn formats(&self) -> Vec<u32> {
         let own = self.limits.block_shift;
+        if self.limits.zones.is_some() {
+            // Zones are so many blocks of this size.
+            return vec![own];
+        }
         [own].into_iter().chain(FORMAT_SHIFTS.into_iter().filter(|shift| *shift != own)).collect()
     }
 

@@ -16,6 +16,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_pairs: 32,
     queue_entries: 1024,
     takes_segments: true,
+    zones: None,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -80,6 +81,15 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
     Pair { number, commands, answers, tail: 0, head: 0, phase: true }
 }
 
+/// Store in memory of a controller with these limits.
+fn store_of(limits: Limits) -> Store {
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    match limits.zones {
+        Some(zones) => store.with_zones(zones.layout).unwrap(),
+        None => store,
+    }
+}
+
 impl Bench {
     /// A controller that has not been enabled.
     pub(crate) fn off() -> Bench {
@@ -91,7 +101,7 @@ impl Bench {
         Bench {
             machine: ArrayHost::new(MEMORY, &limits),
             controller: Controller::new(Identity::new("test", limits, 0)),
-            store: Store::in_memory(GEOMETRY).unwrap(),
+            store: store_of(limits),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             admin: pair(0, ADMIN_QUEUE, ADMIN_ANSWERS),
             io: pair(1, QUEUE, ANSWERS),

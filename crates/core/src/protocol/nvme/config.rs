@@ -108,6 +108,16 @@ impl Nvme {
         )
     }
 
+    /// Returns the problem that a drive with zones is divided into namespaces, since all of its zones are those of one.
+    pub(super) fn broken_namespaces(&self, has_zones: bool) -> Option<BrokenCondition> {
+        BrokenCondition::when(
+            has_zones && self.namespaces > 1,
+            &["nvme.namespaces", "zones.size_mib"],
+            format!("nvme.namespaces is {} in a drive with zones", self.namespaces),
+            String::from("nvme.namespaces = 1, or no key of [zones]"),
+        )
+    }
+
     /// Returns the problem that one fetch may read more entries than a queue has.
     pub(super) fn broken_fetch(&self) -> Option<BrokenCondition> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use super::real_host::RealHost;
 use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
 use super::rules::queues::wrapped;
+use super::rules::zones::{RESET, ZoneLimits};
 use super::rules::{Shadow, shadow};
 use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
@@ -66,6 +67,8 @@ pub struct Driver {
     /// Logarithm to base 2 of the block size.
     block_shift: u32,
     data_pointer: DataPointer,
+    /// Limits of commands for zones, if the drive has some.
+    zones: Option<ZoneLimits>,
     mmio_write: Span,
     /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
@@ -97,6 +100,7 @@ impl Driver {
             max_transfer_bytes,
             block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
+            zones: ZoneLimits::of(drive),
             mmio_write,
             shadow,
             real_host: None,
@@ -203,6 +207,7 @@ impl Driver {
         ports.prepare_buffer(request);
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let entry = match io.op.has_data() {
+            false if io.op == Op::Discard && self.zones.is_some() => zone_reset(id, slba),
             false => queue.entry_without_data(id, io.op, slba, blocks, ports.memory),
             true => {
                 let sgl = self.data_pointer == DataPointer::Sgl;
@@ -210,8 +215,14 @@ impl Driver {
                     true => (buffer, io.bytes.into()),
                     false => queue.pages(id, buffer, io.bytes, ports.memory),
                 };
+                let (opcode, slba) = match (io.op, &self.zones) {
+                    (Op::Read, _) => (opcode::READ, slba),
+                    // Writes in flight together need no order among them.
+                    (_, Some(zones)) => (opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks),
+                    (_, None) => (opcode::WRITE, slba),
+                };
                 SubmissionEntry {
-                    opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
+                    opcode,
                     flags: if sgl { PSDT_SGL } else { 0 },
                     command_id: id,
                     namespace_id: NAMESPACE,
@@ -258,7 +269,8 @@ impl halves::Driver for Driver {
     /// in 16 (NVM Command Set Specification 1.0, sections 3.2.3 and 3.2.8).
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
-            Op::Read | Op::Write | Op::Flush => self.max_transfer_bytes,
+            Op::Write => self.zones.as_ref().map_or(self.max_transfer_bytes, |zones| zones.append_bytes_max),
+            Op::Read | Op::Flush => self.max_transfer_bytes,
             Op::Discard => u32::MAX,
             Op::WriteZeroes => 1 << (16 + self.block_shift).min(31),
         }
@@ -449,6 +461,14 @@ impl Queue {
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
+}
+
+/// Returns the command that resets the zone which begins with a block.
+#[cold]
+fn zone_reset(command_id: u16, slba: u64) -> SubmissionEntry {
+    let entry = SubmissionEntry { opcode: opcode::ZONE_MANAGEMENT_SEND, command_id, ..SubmissionEntry::default() };
+    let dwords = [slba as u32, (slba >> 32) as u32, 0, RESET, 0, 0];
+    SubmissionEntry { namespace_id: NAMESPACE, dwords, ..entry }
 }
 
 /// Allocates pages in host memory for the shadow doorbells and event indexes of this number of I/O queue pairs.

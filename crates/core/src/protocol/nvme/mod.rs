@@ -60,6 +60,10 @@ impl Protocol for Nvme {
         true
     }
 
+    fn knows_zones(&self) -> bool {
+        true
+    }
+
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: self.queue_pairs,
@@ -70,13 +74,14 @@ impl Protocol for Nvme {
         }
     }
 
-    fn broken(&self, _drive: &Drive) -> Vec<BrokenCondition> {
+    fn broken(&self, drive: &Drive) -> Vec<BrokenCondition> {
         [
             self.broken_rings(),
             self.broken_blocks(),
             self.broken_fetch(),
             self.broken_atomicity(),
             self.broken_coalescing(),
+            self.broken_namespaces(drive.zones.is_there()),
         ]
         .into_iter()
         .flatten()

@@ -31,6 +31,13 @@ pub mod opcode {
     pub const VERIFY: u8 = 0x0c;
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     pub const COPY: u8 = 0x19;
+    /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set Specification
+    /// 1.1).
+    pub const ZONE_MANAGEMENT_SEND: u8 = 0x79;
+    /// Opcode of the Zone Management Receive command, which reports zones.
+    pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
+    /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
+    pub const ZONE_APPEND: u8 = 0x7d;
 }
 
 /// Opcodes of the admin command set (Base Specification 2.0, figure 138).
@@ -145,6 +152,22 @@ impl Status {
     pub const CONTROLLER_LIST_INVALID: Status = Status(0x011c);
     /// Command Size Limit Exceeded (command specific, 83h): the ranges exceed a limit of the controller.
     pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
+    /// Zone Boundary Error (command specific, B8h): the blocks cross the end of a zone or its capacity.
+    pub const ZONE_BOUNDARY_ERROR: Status = Status(0x01b8);
+    /// Zone Is Full (command specific, B9h).
+    pub const ZONE_IS_FULL: Status = Status(0x01b9);
+    /// Zone Is Read Only (command specific, BAh).
+    pub const ZONE_IS_READ_ONLY: Status = Status(0x01ba);
+    /// Zone Is Offline (command specific, BBh).
+    pub const ZONE_IS_OFFLINE: Status = Status(0x01bb);
+    /// Zone Invalid Write (command specific, BCh): a write does not begin at the write pointer of its zone.
+    pub const ZONE_INVALID_WRITE: Status = Status(0x01bc);
+    /// Too Many Active Zones (command specific, BDh).
+    pub const TOO_MANY_ACTIVE_ZONES: Status = Status(0x01bd);
+    /// Too Many Open Zones (command specific, BEh).
+    pub const TOO_MANY_OPEN_ZONES: Status = Status(0x01be);
+    /// Invalid Zone State Transition (command specific, BFh).
+    pub const INVALID_ZONE_STATE_TRANSITION: Status = Status(0x01bf);
     /// Write Fault (media and data integrity, 80h): the data could not be written to the media.
     pub const WRITE_FAULT: Status = Status(0x0280);
     /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
@@ -253,8 +276,8 @@ impl SubmissionEntry {
 /// Completion queue entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionEntry {
-    /// Value that the command returns beside its status (dword 0).
-    pub result: u32,
+    /// Value that the command returns beside its status (dwords 0 and 1).
+    pub result: u64,
     /// Next entry of the submission queue that the controller will read (SQHD).
     pub submission_head: u16,
     /// Number of the submission queue (SQID).
@@ -281,7 +304,7 @@ impl CompletionEntry {
     pub fn decode(bytes: &[u8; COMPLETION_ENTRY_BYTES]) -> CompletionEntry {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         CompletionEntry {
-            result: u32::from(u16_at(0)) | u32::from(u16_at(2)) << 16,
+            result: u64::from_le_bytes(bytes.as_chunks().0[0]),
             submission_head: u16_at(8),
             submission_queue: u16_at(10),
             command_id: u16_at(12),

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 
 mod flushes;
 mod ways;
+mod zones;
 pub use ways::{EngineSupport, engine_without_effect};
+pub use zones::ZonedSpace;
 
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
@@ -53,6 +55,8 @@ pub struct Limits {
     pub has_steady_state: bool,
     /// True if the drive is a volume whose credits let it be faster for a while.
     pub has_credits: bool,
+    /// Zones of the drive, if its blocks are written in order.
+    pub zones: Option<ZonedSpace>,
     /// True for each operation of [`Op::ALL`] that the drive has a command for.
     pub supported: [bool; Op::ALL.len()],
 }
@@ -73,6 +77,7 @@ impl Limits {
             is_volatile: false,
             has_steady_state: false,
             has_credits: false,
+            zones: None,
             supported: [true, true, false, false, false],
         }
     }
@@ -139,7 +144,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 26] = [
+const CHECKS: [Check; 30] = [
     threads,
     iodepth,
     mix,
@@ -166,6 +171,10 @@ const CHECKS: [Check; 26] = [
     ways::poller,
     ways::waiting,
     ways::batches,
+    zones::replay,
+    zones::region,
+    zones::read_blocks,
+    zones::write_blocks,
 ];
 
 impl Job {
@@ -235,6 +244,9 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
     }
     if let Some((option, found, allowed)) = ways::together(jobs, limits) {
+        return vec![place.problem(option, found, allowed)];
+    }
+    if let Some((option, found, allowed)) = zones::together(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
     let crowded = side_by_side(jobs).find_map(|jobs| too_many_parts(jobs, limits).or_else(|| full_queue(jobs, limits)));

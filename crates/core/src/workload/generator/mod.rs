@@ -5,7 +5,10 @@
 //! drive's speed changes its requests. (With a rate on one direction only, or on both, the drive's speed decides which
 //! direction is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
 
+mod zones;
+
 use super::addresses::Addresses;
+use super::check::ZonedSpace;
 use super::flushes::FlushState;
 use super::pace::RatePace;
 use super::trace::{self, TraceIo};
@@ -14,6 +17,7 @@ use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use zones::ZoneTurns;
 
 /// Generates the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
@@ -76,6 +80,19 @@ impl Generator {
         self
     }
 
+    /// Returns the generator of a thread whose writes fill zones one after the other, each after a reset: it is number `thread` of
+    /// `threads` that write the zones of the job's region, whatever the order of addresses. Reads stay as they are.
+    ///
+    /// Panics if there are fewer zones than threads.
+    pub fn filling_zones(mut self, space: ZonedSpace, thread: u32, threads: u32) -> Generator {
+        if let RequestSource::Mix(mix) = &mut self.source
+            && let Some(write) = &mut mix.write
+        {
+            write.zones = Some(Box::new(ZoneTurns::new(space, write.region_bytes, thread, threads)));
+        }
+        self
+    }
+
     /// Next request of the thread, which has had a free slot since `now`; `None` if the thread is done. Without a rate
     /// it is due now, or after the think time; with one, on the rate's own grid. `now` must not decrease from call to
     /// call, nor be before the thread's start.
@@ -92,9 +109,12 @@ impl Generator {
             RequestSource::Replay(replay) => replay.next(now),
         };
         let Next { io, due, drive, ends_commit } = wanted?;
-        let due = if io.op == Op::Flush { due } else { self.pause.delay(due, now) };
+        // Flushes are beside what a thread is to do, and so are resets of the zones that it writes.
+        let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
+        let is_beside = io.op == Op::Flush || is_reset;
+        let due = if is_beside { due } else { self.pause.delay(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
-        let is_in_time = io.op == Op::Flush || self.budget.spend(io.bytes, due.max(now));
+        let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
         let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
         is_in_time.then_some(Next { io, due: due_at, drive, ends_commit })
@@ -159,12 +179,11 @@ impl Mix {
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes, drive) = direction.draw(&mut self.random);
-        Some(Next {
-            io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes },
-            due,
-            drive,
-            ends_commit: false,
-        })
+        let (op, offset, bytes) = match &mut direction.zones {
+            None => (chosen.into(), offset, bytes),
+            Some(zones) => zones.take(bytes),
+        };
+        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due, drive, ends_commit: false })
     }
 
     /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due
@@ -200,6 +219,8 @@ struct DirectionState {
     position: u64,
     turns: Turns,
     pace: Option<RatePace>,
+    /// Zones that the thread writes, on a drive that has some.
+    zones: Option<Box<ZoneTurns>>,
 }
 
 /// The drives to which requests go in turn.
@@ -234,7 +255,8 @@ impl DirectionState {
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
-        DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns: Turns::over(1, 0), pace }
+        let turns = Turns::over(1, 0);
+        DirectionState { sizes, pattern: job.pattern, region_bytes, position: 0, turns, pace, zones: None }
     }
 
     /// Time at which the next request is due if there is a slot since `now`.

@@ -9,6 +9,9 @@
 //! - a file that another program makes shorter fails all requests from the first one that notices, and never reads as zeros;
 //! - no two stores share a file.
 //!
+//! A store of [zones](Store::with_zones) keeps their states at each flush. What was written after the last flush is lost with the
+//! server, as with the power of a drive.
+//!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
 //! are under way together: such a read may find some bytes from before a write and some from after it.
 
@@ -21,6 +24,7 @@ mod holes;
 mod state;
 mod unreadable;
 mod written;
+mod zones;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -32,6 +36,7 @@ use std::thread;
 use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::Problem;
 use phaselink_ring::chunk;
 use rustix::fs::FallocateFlags;
@@ -45,6 +50,7 @@ use written::WrittenPages;
 pub use extent::Extent;
 pub use header::{Geometry, MAGIC, StoreKind};
 pub use state::StateTag;
+pub use zones::StoreZones;
 
 use crate::device::tally::locked;
 
@@ -59,6 +65,8 @@ pub struct Store {
     /// Records beside the bytes, and the header of the file, if there is one.
     state: Mutex<(StoreState, Option<StoreHeader>)>,
     unreadable: Unreadable,
+    /// Zones, if the blocks are written in order.
+    zones: Option<Box<StoreZones>>,
 }
 
 /// Memory or file behind the mapping.
@@ -93,7 +101,35 @@ impl Store {
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
         let (state, unreadable) = (Mutex::default(), Unreadable::default());
-        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into(), state, unreadable })
+        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into(), state, unreadable, zones: None })
+    }
+
+    /// Gives the store zones, empty or as they were at the last flush. Blocks behind their write pointers read as zeros.
+    ///
+    /// # Errors
+    /// If the store was made for other zones, or its file cannot be cleared where nothing has been written.
+    pub fn with_zones(mut self, layout: ZoneLayout) -> Result<Store, Problem> {
+        let refused = |error: io::Error| {
+            let allowed = format!(
+                "a store of {} zones of {} blocks, of which {} can be written, or a path where there is no file yet",
+                layout.zones, layout.zone_blocks, layout.capacity_blocks
+            );
+            Problem::new("store", None, error.to_string(), allowed)
+        };
+        let zones =
+            StoreZones::new(layout, self.geometry.block_bytes, self.record(StateTag::Zones)).map_err(refused)?;
+        if !self.is_in_memory() {
+            let clear = |(offset, bytes): (u64, u64)| self.zero(offset, bytes, false);
+            zones.unwritten().into_iter().try_for_each(clear).map_err(refused)?;
+        }
+        self.zones = Some(Box::new(zones));
+        Ok(self)
+    }
+
+    /// Returns the zones, if the blocks are written in order.
+    #[inline]
+    pub fn zones(&self) -> Option<&StoreZones> {
+        self.zones.as_deref()
     }
 
     /// Opens the store in the file at `path`, which is made if it is missing or empty.
@@ -335,7 +371,11 @@ impl Store {
     /// If it does not; from then on this fails for good, as nobody knows what is missing.
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.commit(|| backing.file.sync_data())
+        let flush = || backing.commit(|| backing.file.sync_data());
+        match &self.zones {
+            Some(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
+            None => flush(),
+        }
     }
 
     /// Flushes the bytes of one range to the disk.
@@ -501,7 +541,7 @@ fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> 
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, &map)?;
     let state = Mutex::new((state, Some(header)));
-    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable })
+    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable, zones: None })
 }
 
 /// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is

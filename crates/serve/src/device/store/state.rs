@@ -32,6 +32,8 @@ pub enum StateTag {
     Sanitize = 3,
     /// Events that outlive the power.
     Events = 4,
+    /// States of zones.
+    Zones = 5,
 }
 
 /// Records of a store.

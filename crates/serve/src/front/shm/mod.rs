@@ -42,6 +42,7 @@ pub const KIND: FrontKind = FrontKind {
     switches: &[],
     brings_software: false,
     sends_interrupts: false,
+    knows_zones: false,
     check_model: |_| Ok(()),
     socket: |text| Share::parse(text).map(|share| Some(share.path)),
     bind: |FrontArguments { addresses, .. }, _, geometry| {

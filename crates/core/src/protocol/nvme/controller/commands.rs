@@ -4,6 +4,7 @@
 use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
+use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use crate::protocol::nvme::rules::{Action, Command, command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
@@ -22,11 +23,42 @@ impl Controller {
         request: Option<RequestId>,
         ports: &mut Ports,
     ) -> u32 {
-        let (command_id, command) = (entry.command_id, Command::check(entry, &self.limits));
+        let (command_id, command) = (entry.command_id, self.check(entry, ports));
         let id = self.commands.insert(Accepted { command_id, queue, request, command, waits: 0, bytes_missing: 0 });
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, id, ports);
         id
+    }
+
+    /// Returns the command of an entry, or the status with which it is refused. Zones are asked here, in the order of the
+    /// entries; the place of an append is then that of its data, and the data of a zone that is reset is gone.
+    #[inline(always)]
+    fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
+        let command = Command::check(entry, &self.limits)?;
+        // The zones of a copy are asked when its sources are known.
+        let is_copy = matches!(command.action, Action::Copy { .. });
+        if self.zones.is_none() || is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
+    }
+
+    /// Asks the zones about a command.
+    fn ask_zones(
+        &mut self,
+        mut command: Command,
+        sources: &[(u64, u64)],
+        ports: &mut Ports,
+    ) -> Result<Command, Status> {
+        let Some(zones) = &mut self.zones else { return Ok(command) };
+        let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
+        let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| self.zone_refusals += 1)?;
+        let layout = zones.layout();
+        match effect {
+            ZoneEffect::None => {}
+            ZoneEffect::Placed(block) => command.offset = block << shift,
+            ZoneEffect::Emptied(emptied) => emptied
+                .into_iter()
+                .for_each(|zone| ports.media.discard(layout.start(zone) << shift, layout.zone_blocks << shift)),
+        }
+        Ok(command)
     }
 
     /// Starts a command, or refuses it, as of `parsed`, the end of its parsing. The parser works in order, so a read
@@ -36,12 +68,17 @@ impl Controller {
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
         let kind = match accepted.command.as_ref().map(|command| command.action) {
             Ok(Action::Read) => return self.read(parsed, id, ports),
-            Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. } | Action::Copy { .. }) => {
-                timer::DATA_WANTED
-            }
+            Ok(
+                Action::Write { .. }
+                | Action::Append { .. }
+                | Action::Compare
+                | Action::Deallocate { .. }
+                | Action::Copy { .. },
+            ) => timer::DATA_WANTED,
             Ok(Action::Zero { .. } | Action::Spoil | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
-            Err(_) => timer::FINISHED,
+            Ok(Action::ReceiveZones(_)) => return self.report_zones(parsed, id, ports),
+            Ok(Action::SendZones(_)) | Err(_) => timer::FINISHED,
         };
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
@@ -53,6 +90,15 @@ impl Controller {
         let start = start_read(now, offset, bytes, self.max_payload_bytes, accepted.request, ports);
         ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         accepted.waits = 1;
+        if self.want_list(id, ports) {
+            self.commands[id as usize].waits += 1;
+        }
+    }
+
+    /// Starts a report of zones, which the controller has at hand (assumed to take no time).
+    fn report_zones(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        ports.shared.scheduler.at(now, Event::Controller { kind: timer::DATA_READY, context: id });
+        self.commands[id as usize].waits = 1;
         if self.want_list(id, ports) {
             self.commands[id as usize].waits += 1;
         }
@@ -92,7 +138,7 @@ impl Controller {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let is_read = command.action == Action::Read;
+        let is_read = matches!(command.action, Action::Read | Action::ReceiveZones(_));
         let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             accepted.command = Err(status);
@@ -125,7 +171,9 @@ impl Controller {
                 // The last piece arrives last: its time is the request's.
                 let request = accepted.request.filter(|_| asked == bytes);
                 let packet = match action {
-                    Action::Write { .. } => packet.user_data(offset + u64::from(asked - piece), request),
+                    Action::Write { .. } | Action::Append { .. } => {
+                        packet.user_data(offset + u64::from(asked - piece), request)
+                    }
                     // Nothing is written: the data is only compared or parsed.
                     _ => Packet { device_offset: u64::from(asked - piece), request, ..packet },
                 };
@@ -228,9 +276,13 @@ impl Controller {
         let Ok(command) = &mut accepted.command else { return Ok(()) };
         let (sources, bytes) = command::sources(list, command.namespace, command.offset, &self.limits)?;
         command.bytes = bytes;
+        if self.zones.is_some() {
+            let command = command.clone();
+            self.ask_zones(command, &sources, ports)?;
+        }
         let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, bytes as u32, bytes as u32).last_at;
         let read_at = sources.into_iter().map(read).max().unwrap_or(now);
-        ports.shared.requests.charge(accepted.request, Stage::Media, read_at);
+        ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, read_at);
         ports.shared.scheduler.at(read_at, Event::Controller { kind: timer::MEDIA_WANTED, context: id });
         Ok(())
     }

@@ -9,10 +9,11 @@ use super::Role;
 use super::given::Given;
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
-use super::rules::{Command, Limits, Shadow, shadow};
+use super::rules::{Action, Command, Limits, Shadow, shadow};
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::media::zones::Zones;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -128,12 +129,16 @@ pub struct Controller {
     /// True if the host reports how far it has consumed its completion queues.
     completion_doorbells: bool,
     limits: Limits,
-    limits_of_real_hosts: Limits,
+    /// States of zones, if the drive has some and is not served: a served drive keeps them itself.
+    zones: Option<Box<Zones>>,
+    limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed.
     pub commands_done: u64,
     /// Number of interrupts sent.
     pub interrupts_sent: u64,
+    /// Number of commands that zones have refused.
+    zone_refusals: u64,
 }
 
 impl Controller {
@@ -156,10 +161,12 @@ impl Controller {
             given: Given::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),
-            limits_of_real_hosts: Limits::of_real_hosts(drive),
+            zones: drive.zone_layout().map(Zones::full).map(Box::new),
+            limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
             interrupts_sent: 0,
+            zone_refusals: 0,
         }
     }
 
@@ -298,13 +305,22 @@ impl Controller {
             command_id: *command_id,
             submission_queue: number.wrapping_add(1),
             submission_head: queue.head as u16,
-            result: 0,
+            result: command.as_ref().map_or(0, |command| self.result_of(command)),
             status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
         };
         let number = *number;
         match queue.completions.is_full() && self.completion_doorbells {
             true => self.hold(number, done, ports),
             false => self.post(number, done, ports),
+        }
+    }
+
+    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append.
+    #[inline(always)]
+    fn result_of(&self, command: &Command) -> u64 {
+        match command.action {
+            Action::Append { .. } => command.offset >> self.limits.block_shift,
+            _ => 0,
         }
     }
 
@@ -446,15 +462,26 @@ impl halves::Controller for Controller {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)]
+        let mut counters = vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)];
+        if let Some(counts) = self.zones.as_ref().map(|zones| zones.counts()) {
+            counters.extend([
+                ("zone_appends", counts.appends),
+                ("zone_resets", counts.resets),
+                ("zone_finishes", counts.finishes),
+                ("zone_implicit_closes", counts.implicit_closes),
+                ("zone_refusals", self.zone_refusals),
+            ]);
+        }
+        counters
     }
 }
 
 impl ServesHosts for Controller {
     /// Accepts scatter-gather lists and ignores completion queue heads, as real hosts account for those themselves.
     fn begin(&mut self) {
-        self.limits = self.limits_of_real_hosts;
+        self.limits = *self.limits_of_real_hosts;
         self.completion_doorbells = false;
+        self.zones = None;
         self.shadow = None;
     }
 

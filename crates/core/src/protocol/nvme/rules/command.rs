@@ -1,5 +1,6 @@
 //! Validation of a command of an I/O queue, and its meaning (NVM Command Set Specification 1.0, section 3).
 
+use super::zones::{ZoneReceive, ZoneSend};
 use super::{Data, Limits};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
@@ -53,6 +54,15 @@ pub enum Action {
         /// True if the command carries other attributes than deallocation, which change nothing.
         is_hint: bool,
     },
+    /// Write wherever the write pointer of a zone is (Zone Append); the command's place is the zone.
+    Append {
+        /// True if the data must be durable when the command completes (FUA).
+        force: bool,
+    },
+    /// Change the state of a zone, or of all zones (Zone Management Send).
+    SendZones(ZoneSend),
+    /// Report zones (Zone Management Receive); the command's data is the report.
+    ReceiveZones(ZoneReceive),
     /// Copy some source ranges, whose list is the command's data, one behind the other to another place.
     Copy {
         /// True if the copy must be durable when the command completes (FUA).
@@ -83,7 +93,7 @@ impl Command {
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
-        let action = Action::of(entry)?;
+        let action = Action::of(entry, limits)?;
         check_namespace(entry, action, limits)?;
         let namespace = entry.namespace_id;
         match action {
@@ -107,23 +117,39 @@ impl Command {
                 let (offset, bytes) = extent(entry, limits)?;
                 Ok(Command { action, namespace, offset, bytes, data: Data::none() })
             }
-            Action::Read | Action::Write { .. } | Action::Compare => {
+            Action::Read | Action::Write { .. } | Action::Compare | Action::Append { .. } => {
                 let (offset, bytes) = extent(entry, limits)?;
-                if bytes > limits.transfer_bytes_max {
+                if bytes > transfer_bytes_max(action, limits) {
                     return Err(Status::INVALID_FIELD);
                 }
                 Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)? })
             }
+            Action::SendZones(_) | Action::ReceiveZones(_) => Command::of_zones(entry, action, limits),
         }
+    }
+
+    /// Returns the command of an entry that manages zones. The first block of one that is about all zones is ignored.
+    fn of_zones(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
+        let namespace = entry.namespace_id;
+        let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
+        let slba = if is_about_all { 0 } else { entry.slba() };
+        let offset = limits.place(namespace, slba, 1)?;
+        let Action::ReceiveZones(ZoneReceive { bytes, .. }) = action else {
+            return Ok(Command { action, namespace, offset, bytes: 0, data: Data::none() });
+        };
+        if bytes > limits.transfer_bytes_max {
+            return Err(Status::INVALID_FIELD);
+        }
+        Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)? })
     }
 
     /// Returns the operation as which the command counts: by its access to the memory, if it makes one.
     pub fn op(&self) -> Op {
         match self.action {
-            Action::Read | Action::Compare | Action::Verify => Op::Read,
-            Action::Write { .. } | Action::Copy { .. } => Op::Write,
+            Action::Read | Action::Compare | Action::Verify | Action::ReceiveZones(_) => Op::Read,
+            Action::Write { .. } | Action::Append { .. } | Action::Copy { .. } => Op::Write,
             Action::Zero { .. } | Action::Spoil => Op::WriteZeroes,
-            Action::Flush => Op::Flush,
+            Action::Flush | Action::SendZones(_) => Op::Flush,
             Action::Deallocate { .. } => Op::Discard,
         }
     }
@@ -133,19 +159,30 @@ impl Action {
     /// True if what the command writes must be durable when it completes (FUA).
     pub fn is_forced(self) -> bool {
         match self {
-            Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force } => force,
+            Action::Write { force }
+            | Action::Zero { force, .. }
+            | Action::Copy { force }
+            | Action::Append { force } => force,
             Action::Flush
             | Action::Read
             | Action::Compare
             | Action::Verify
             | Action::Spoil
+            | Action::SendZones(_)
+            | Action::ReceiveZones(_)
             | Action::Deallocate { .. } => false,
         }
     }
 
+    /// True if the command asks for zones or changes their states, without reading or writing blocks.
+    #[inline]
+    pub fn manages_zones(self) -> bool {
+        matches!(self, Action::SendZones(_) | Action::ReceiveZones(_))
+    }
+
     /// Returns the operation of a submission queue entry.
     #[inline]
-    fn of(entry: &SubmissionEntry) -> Result<Action, Status> {
+    fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
         let force = entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
         match entry.opcode {
             opcode::READ => Ok(Action::Read),
@@ -158,6 +195,11 @@ impl Action {
             opcode::FLUSH => Ok(Action::Flush),
             opcode::DATASET_MANAGEMENT => {
                 Ok(Action::Deallocate { is_hint: entry.dwords[1] & ATTRIBUTE_DEALLOCATE == 0 })
+            }
+            opcode::ZONE_APPEND if limits.zones.is_some() => Ok(Action::Append { force }),
+            opcode::ZONE_MANAGEMENT_SEND if limits.zones.is_some() => ZoneSend::of(entry).map(Action::SendZones),
+            opcode::ZONE_MANAGEMENT_RECEIVE if limits.zones.is_some() => {
+                ZoneReceive::of(entry).map(Action::ReceiveZones)
             }
             _ => Err(Status::INVALID_OPCODE),
         }
@@ -179,6 +221,15 @@ pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), 
 fn check_namespace(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<(), Status> {
     let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
     if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
+}
+
+/// Returns the most bytes that a command with this action transfers.
+#[inline]
+fn transfer_bytes_max(action: Action, limits: &Limits) -> u32 {
+    match (action, &limits.zones) {
+        (Action::Append { .. }, Some(zones)) => zones.append_bytes_max,
+        _ => limits.transfer_bytes_max,
+    }
 }
 
 /// Returns the first byte and the length of a command's blocks.
@@ -252,6 +303,7 @@ mod tests {
         queue_pairs: 1,
         queue_entries: 16,
         takes_segments: false,
+        zones: None,
     };
 
     fn entry(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {

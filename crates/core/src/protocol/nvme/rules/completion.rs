@@ -12,8 +12,8 @@ pub struct Done {
     pub submission_queue: u16,
     /// Next entry that the controller will read in that submission queue (SQHD).
     pub submission_head: u16,
-    /// Value that the command returns beside its status (dword 0).
-    pub result: u32,
+    /// Value that the command returns beside its status (dwords 0 and 1).
+    pub result: u64,
     /// Status of the command.
     pub status: Status,
 }

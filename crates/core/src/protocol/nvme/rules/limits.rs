@@ -1,5 +1,6 @@
 //! Limits of a controller, which its drive determines: queues, entries, bytes of a command, blocks.
 
+use super::zones::ZoneLimits;
 use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
@@ -21,6 +22,8 @@ pub struct Limits {
     pub queue_entries: u32,
     /// True if a data pointer may be a scatter-gather list instead of PRP entries.
     pub takes_segments: bool,
+    /// Limits of commands for zones, if the namespace has zones.
+    pub zones: Option<ZoneLimits>,
 }
 
 impl Limits {
@@ -35,6 +38,7 @@ impl Limits {
             queue_pairs: nvme.queue_pairs,
             queue_entries: nvme.queue_entries,
             takes_segments: nvme.data_pointer == DataPointer::Sgl,
+            zones: ZoneLimits::of(drive),
         }
     }
 

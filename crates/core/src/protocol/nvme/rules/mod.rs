@@ -8,10 +8,12 @@
 //! - which pages of host memory it uses ([`pages`]),
 //! - the contents of a completion entry ([`completion`]),
 //! - the meaning of shadow doorbells ([`shadow`]),
-//! - how many queues and entries there are, and how much data a command may have ([`limits`]).
+//! - how many queues and entries there are, and how much data a command may have ([`limits`]),
+//! - what commands for zones mean, and what is reported of zones ([`zones`]),
+//! - which commands zones accept ([`zone_commands`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
-//! Set Specification 1.0.
+//! Set Specification 1.0 or the Zoned Namespace Command Set Specification 1.1.
 
 pub mod command;
 pub mod completion;
@@ -19,6 +21,8 @@ pub mod limits;
 pub mod pages;
 pub mod queues;
 pub mod shadow;
+pub mod zone_commands;
+pub mod zones;
 
 pub use command::{Action, Command};
 pub use limits::Limits;

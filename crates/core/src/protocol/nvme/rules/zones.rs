@@ -1,0 +1,282 @@
+//! Commands for zones: their fields, their statuses and their data structures (Zoned Namespace Command Set Specification 1.1).
+
+use crate::drive::Drive;
+use crate::media::zones::{ZoneAction, ZoneDescription, ZoneLayout, ZoneRefusal, ZoneState, Zones};
+use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
+
+/// Command Set Identifier of the Zoned Namespace Command Set (CSI).
+pub const COMMAND_SET: u8 = 2;
+/// Bytes of the head of a report, and of the description of each zone in it.
+const REPORT_HEAD_BYTES: u32 = 64;
+const DESCRIPTION_BYTES: u32 = 64;
+/// Offset of the descriptions of formats in Identify Namespace (LBAFE0).
+const FORMATS_AT: usize = 2816;
+/// Zone type of zones that are written in order (ZT).
+const SEQUENTIAL_WRITE_REQUIRED: u8 = 2;
+/// Write pointer of a zone that has none (assumed: the specification leaves it open).
+const NO_POINTER: u64 = u64::MAX;
+/// Reset Zone, in dword 13 of Zone Management Send.
+pub(in crate::protocol::nvme) const RESET: u32 = 4;
+/// Select All, in dword 13 of Zone Management Send.
+const SELECT_ALL: u32 = 1 << 8;
+/// Partial Report, in dword 13 of Zone Management Receive.
+const PARTIAL: u32 = 1 << 16;
+
+/// Limits of commands for zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneLimits {
+    /// Number and size of the zones.
+    pub layout: ZoneLayout,
+    /// Most bytes that a Zone Append transfers (ZASL).
+    pub append_bytes_max: u32,
+}
+
+impl ZoneLimits {
+    /// Returns the limits of a drive, if it has zones.
+    pub fn of(drive: &Drive) -> Option<ZoneLimits> {
+        let append_kib = drive.zones.append_max_kib;
+        let append_kib = if append_kib > 0 { append_kib } else { drive.nvme.max_transfer_kib };
+        drive.zone_layout().map(|layout| ZoneLimits { layout, append_bytes_max: append_kib * 1024 })
+    }
+
+    /// Fills Identify Controller of the command set. ZASL 0 is the limit of all transfers.
+    pub fn identify_controller(&self, transfer_bytes_max: u32, page: &mut [u8]) {
+        if self.append_bytes_max < transfer_bytes_max {
+            page[0] = (u64::from(self.append_bytes_max) / PAGE_BYTES).trailing_zeros() as u8;
+        }
+    }
+
+    /// Fills Identify Namespace of the command set: all formats have zones of the same size, and no room for extensions of
+    /// descriptions. Reads across the end of a zone are refused.
+    pub fn identify_namespace(&self, page: &mut [u8]) {
+        let ZoneLayout { zone_blocks, active_max, open_max, .. } = self.layout;
+        // Counted from 0; none is all ones.
+        page[4..8].copy_from_slice(&active_max.wrapping_sub(1).to_le_bytes());
+        page[8..12].copy_from_slice(&open_max.wrapping_sub(1).to_le_bytes());
+        page[FORMATS_AT..FORMATS_AT + 8].copy_from_slice(&zone_blocks.to_le_bytes());
+    }
+}
+
+/// Zone Management Send: an action on the zone that begins with the command's first block, or on all zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneSend {
+    /// Action.
+    pub action: ZoneAction,
+    /// True if the action is on all zones that it is about (Select All).
+    pub all: bool,
+}
+
+impl ZoneSend {
+    /// Returns what dword 13 asks for.
+    ///
+    /// # Errors
+    /// Invalid Field for an action that is reserved or not supported.
+    pub(super) fn of(entry: &SubmissionEntry) -> Result<ZoneSend, Status> {
+        let dword = entry.dwords[3];
+        let action = match dword & 0xff {
+            0x01 => ZoneAction::Close,
+            0x02 => ZoneAction::Finish,
+            0x03 => ZoneAction::Open,
+            RESET => ZoneAction::Reset,
+            0x05 => ZoneAction::TakeOffline,
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        Ok(ZoneSend { action, all: dword & SELECT_ALL != 0 })
+    }
+
+    /// True if the new states must be durable when the command completes: data may be gone, or may never change again.
+    pub fn must_last(&self) -> bool {
+        !matches!(self.action, ZoneAction::Open | ZoneAction::Close)
+    }
+}
+
+/// Zone Management Receive: a report of zones from the one that holds the command's first block on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneReceive {
+    /// State of the zones that are reported; `None` for all zones.
+    pub state: Option<ZoneState>,
+    /// True if the number of zones in the report's head is that of the report, and not of all such zones.
+    pub is_partial: bool,
+    /// Length of the report.
+    pub bytes: u32,
+}
+
+impl ZoneReceive {
+    /// Returns what dwords 12 and 13 ask for. A report longer than dwords of 32 bits count is as long as they do.
+    ///
+    /// # Errors
+    /// Invalid Field for an action or a kind of zones that is reserved or not supported: descriptions have no extensions.
+    pub(super) fn of(entry: &SubmissionEntry) -> Result<ZoneReceive, Status> {
+        let dword = entry.dwords[3];
+        let state = match dword >> 8 & 0xff {
+            0 => None,
+            1 => Some(ZoneState::Empty),
+            2 => Some(ZoneState::ImplicitlyOpen),
+            3 => Some(ZoneState::ExplicitlyOpen),
+            4 => Some(ZoneState::Closed),
+            5 => Some(ZoneState::Full),
+            6 => Some(ZoneState::ReadOnly),
+            7 => Some(ZoneState::Offline),
+            _ => return Err(Status::INVALID_FIELD),
+        };
+        if dword & 0xff != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let bytes = entry.dwords[2].saturating_add(1).saturating_mul(4);
+        Ok(ZoneReceive { state, is_partial: dword & PARTIAL != 0, bytes })
+    }
+
+    /// Returns the report of these zones from the one of a block on: as many descriptions as there is room for.
+    ///
+    /// # Errors
+    /// LBA Out of Range.
+    pub fn report(&self, zones: &Zones, block: u64) -> Result<Vec<u8>, Status> {
+        let room = (self.bytes.saturating_sub(REPORT_HEAD_BYTES) / DESCRIPTION_BYTES) as usize;
+        let is_meant = |zone: &ZoneDescription| self.state.is_none_or(|state| state == zone.state);
+        let meant = zones.report(block).map_err(status)?.filter(is_meant);
+        let mut report = vec![0; REPORT_HEAD_BYTES as usize];
+        for zone in meant.clone().take(room) {
+            report.extend(description(&zone));
+        }
+        let reported = report.len() as u32 / DESCRIPTION_BYTES - 1;
+        let number = if self.is_partial { reported.into() } else { meant.count() as u64 };
+        report[..8].copy_from_slice(&number.to_le_bytes());
+        // A report may be shorter than its head.
+        report.resize(self.bytes as usize, 0);
+        Ok(report)
+    }
+}
+
+/// Returns the description of a zone (Zone Descriptor).
+fn description(zone: &ZoneDescription) -> [u8; DESCRIPTION_BYTES as usize] {
+    let mut bytes = [0; DESCRIPTION_BYTES as usize];
+    bytes[0] = SEQUENTIAL_WRITE_REQUIRED;
+    bytes[1] = state_field(zone.state) << 4;
+    let pointer = zone.write_pointer.unwrap_or(NO_POINTER);
+    for (at, number) in [(8, zone.capacity_blocks), (16, zone.start), (24, pointer)] {
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
+}
+
+/// Returns the number of a state in descriptions (ZS).
+fn state_field(state: ZoneState) -> u8 {
+    match state {
+        ZoneState::Empty => 0x1,
+        ZoneState::ImplicitlyOpen => 0x2,
+        ZoneState::ExplicitlyOpen => 0x3,
+        ZoneState::Closed => 0x4,
+        ZoneState::ReadOnly => 0xd,
+        ZoneState::Full => 0xe,
+        ZoneState::Offline => 0xf,
+    }
+}
+
+/// Returns the status of a command that zones refuse.
+#[cold]
+pub fn status(refusal: ZoneRefusal) -> Status {
+    match refusal {
+        ZoneRefusal::OutOfRange => Status::LBA_OUT_OF_RANGE,
+        ZoneRefusal::NoZoneStart => Status::INVALID_FIELD,
+        ZoneRefusal::Boundary => Status::ZONE_BOUNDARY_ERROR,
+        ZoneRefusal::Full => Status::ZONE_IS_FULL,
+        ZoneRefusal::ReadOnly => Status::ZONE_IS_READ_ONLY,
+        ZoneRefusal::Offline => Status::ZONE_IS_OFFLINE,
+        ZoneRefusal::InvalidWrite => Status::ZONE_INVALID_WRITE,
+        ZoneRefusal::TooManyActive => Status::TOO_MANY_ACTIVE_ZONES,
+        ZoneRefusal::TooManyOpen => Status::TOO_MANY_OPEN_ZONES,
+        ZoneRefusal::InvalidTransition => Status::INVALID_ZONE_STATE_TRANSITION,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Action, Command, Limits};
+    use super::*;
+    use crate::protocol::nvme::spec::opcode;
+
+    const LAYOUT: ZoneLayout =
+        ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };
+    const LIMITS: Limits = Limits {
+        namespaces: 1,
+        blocks: 2048,
+        block_shift: 9,
+        transfer_bytes_max: 64 << 10,
+        queue_pairs: 1,
+        queue_entries: 16,
+        takes_segments: false,
+        zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
+    };
+
+    fn entry(opcode: u8, slba: u64, dwords: [u32; 2]) -> SubmissionEntry {
+        let dwords = [slba as u32, (slba >> 32) as u32, dwords[0], dwords[1], 0, 0];
+        SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, dwords, ..SubmissionEntry::default() }
+    }
+
+    #[test]
+    fn each_wrong_field_has_its_status() {
+        let (append, send, receive) =
+            (opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE);
+        for (entry, expected) in [
+            (entry(append, 0, [64, 0]), Status::INVALID_FIELD),
+            (entry(append, 2048, [0, 0]), Status::LBA_OUT_OF_RANGE),
+            (entry(send, 0, [0, 0]), Status::INVALID_FIELD),
+            (entry(send, 0, [0, 0x10]), Status::INVALID_FIELD),
+            (entry(send, 2048, [0, 4]), Status::LBA_OUT_OF_RANGE),
+            (entry(receive, 0, [1023, 1]), Status::INVALID_FIELD),
+            (entry(receive, 0, [1023, 8 << 8]), Status::INVALID_FIELD),
+            (entry(receive, 0, [u32::MAX, 0]), Status::INVALID_FIELD),
+            (entry(receive, 2048, [1023, 0]), Status::LBA_OUT_OF_RANGE),
+        ] {
+            assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
+            let plain = Limits { zones: None, ..LIMITS };
+            assert_eq!(Command::check(&entry, &plain), Err(Status::INVALID_OPCODE), "{entry:?}");
+        }
+        let all = Command::check(&entry(send, 1 << 40, [0, 4 | SELECT_ALL]), &LIMITS).unwrap();
+        assert_eq!(all.action, Action::SendZones(ZoneSend { action: ZoneAction::Reset, all: true }));
+    }
+
+    #[test]
+    fn report_holds_as_many_zones_as_there_is_room_for_and_counts_all() {
+        let mut zones = Zones::new(LAYOUT);
+        zones.write(512, 7).unwrap();
+        zones.act(ZoneAction::Finish, 1024).unwrap();
+        let report = |dwords: [u32; 2], block| {
+            let receive = ZoneReceive::of(&entry(opcode::ZONE_MANAGEMENT_RECEIVE, 0, dwords)).unwrap();
+            let report = receive.report(&zones, block).unwrap();
+            assert_eq!(report.len(), receive.bytes as usize);
+            let number = u64::from_le_bytes(*report.first_chunk().unwrap());
+            let zones: Vec<(u8, u64, u64)> = report[64..]
+                .chunks_exact(64)
+                .filter(|zone| zone[0] == 2)
+                .map(|zone| {
+                    let long = |at: usize| u64::from_le_bytes(zone[at..at + 8].try_into().unwrap());
+                    assert_eq!(long(8), 500);
+                    (zone[1], long(16), long(24))
+                })
+                .collect();
+            (number, zones)
+        };
+        let all = vec![(0x10, 0, 0), (0x20, 512, 519), (0xe0, 1024, u64::MAX), (0x10, 1536, 1536)];
+        assert_eq!(report([1023, 0], 0), (4, all.clone()));
+        assert_eq!(report([1023, 0], 700), (3, all[1..].to_vec()));
+        assert_eq!(report([47, 0], 0), (4, all[..2].to_vec()), "room for two of four");
+        assert_eq!(report([47, PARTIAL], 0), (2, all[..2].to_vec()));
+        assert_eq!(report([1023, 1 << 8], 0), (2, vec![all[0], all[3]]), "empty ones");
+    }
+
+    #[test]
+    fn identify_tells_limits_from_none_and_an_append_limit_from_that_of_transfers() {
+        let limits = ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 };
+        let mut page = vec![0; 4096];
+        limits.identify_namespace(&mut page);
+        assert_eq!(page[4..12], [2, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(page[FORMATS_AT..FORMATS_AT + 9], [0, 2, 0, 0, 0, 0, 0, 0, 0]);
+        let field = |transfer_bytes_max| {
+            let mut page = vec![0; 4096];
+            limits.identify_controller(transfer_bytes_max, &mut page);
+            page[0]
+        };
+        assert_eq!((field(64 << 10), field(32 << 10)), (3, 0));
+    }
+}

@@ -1,0 +1,67 @@
+//! Writes of a thread on a drive with zones, as fio's `zonemode=zbd` has them: one zone after the other, each from its first block on.
+
+use crate::number::narrow;
+use crate::request::Op;
+use crate::workload::check::ZonedSpace;
+
+/// Zones that a thread writes in turn: every so-many-th one of a region, so that no two threads share one.
+#[derive(Clone, Debug)]
+pub(super) struct ZoneTurns {
+    space: ZonedSpace,
+    /// Number of zones in the region, and of threads that share them.
+    zones: u64,
+    threads: u64,
+    /// First zone of the thread, and the one that it writes now.
+    first: u64,
+    zone: u64,
+    /// Bytes that have been written in this zone.
+    written: u64,
+    /// True if the zone has to be reset before it is written.
+    is_used: bool,
+}
+
+impl ZoneTurns {
+    /// Makes the turns of one of several threads over the zones of a region.
+    pub(super) fn new(space: ZonedSpace, region_bytes: u64, thread: u32, threads: u32) -> ZoneTurns {
+        let (zones, threads) = (region_bytes / space.zone_bytes, u64::from(threads));
+        let first = u64::from(thread);
+        assert!(first < threads && threads <= zones, "{threads} threads write {zones} zones");
+        ZoneTurns { space, zones, threads, first, zone: first, written: 0, is_used: true }
+    }
+
+    /// Returns operation, first byte in the region and length of the next request: a write of `bytes`, or before it the reset of the
+    /// zone that it goes to.
+    pub(super) fn take(&mut self, bytes: u32) -> (Op, u64, u32) {
+        let ZonedSpace { zone_bytes, writable_bytes, .. } = self.space;
+        if self.written + u64::from(bytes) > writable_bytes {
+            let next = self.zone + self.threads;
+            self.zone = if next < self.zones { next } else { self.first };
+            (self.written, self.is_used) = (0, true);
+        }
+        let start = self.zone * zone_bytes;
+        if std::mem::take(&mut self.is_used) {
+            // The first byte names the zone; what a request can say of its length is no more than this.
+            return (Op::Discard, start, narrow::<u32, u64>(zone_bytes.min(1 << 31)));
+        }
+        let offset = start + self.written;
+        self.written += u64::from(bytes);
+        (Op::Write, offset, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_reset_and_filled_in_turn_and_no_two_threads_share_one() {
+        let space = ZonedSpace { zone_bytes: 16384, writable_bytes: 8192, open_max: 0 };
+        let mut turns = [0, 1].map(|thread| ZoneTurns::new(space, 5 * 16384, thread, 2));
+        let mut taken = turns.each_mut().map(|turns| -> Vec<(Op, u64)> {
+            (0..9).map(|_| turns.take(4096)).map(|(op, offset, _)| (op, offset / 4096)).collect()
+        });
+        let written = |zone: u64| [(Op::Discard, zone * 4), (Op::Write, zone * 4), (Op::Write, zone * 4 + 1)];
+        assert_eq!(taken[0], [written(0), written(2), written(4)].concat());
+        assert_eq!(taken[1].split_off(3), [written(3), written(1)].concat());
+    }
+}

@@ -1,0 +1,81 @@
+//! Execution of commands on a namespace with zones: the zones are asked first, by the core's
+//! [rules](phaselink_core::protocol::nvme::rules::zone_commands).
+
+use phaselink_core::media::zones::ZoneAction;
+use phaselink_core::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
+use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
+use phaselink_core::protocol::nvme::rules::{self, Action};
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::command::{Command, copy_to_host, write, write_status};
+use super::host::Host;
+use super::journal::Journal;
+use crate::device::store::{Store, StoreZones};
+
+/// Executes a command on a store with zones, without posting a completion. Returns the value of the completion's dwords 0 and 1:
+/// of a Zone Append, the first block that it has written. `space` holds the longest transfer.
+///
+/// # Errors
+/// The status of a command that is refused or fails. The write pointer is then where it was, unless another write has followed.
+pub(super) fn execute(
+    command: &Command,
+    zones: &StoreZones,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+    journal: &mut Journal,
+) -> Result<u64, Status> {
+    let rules::Command { action, offset, bytes, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
+    let (shift, place) = (zones.block_shift(), (*offset, *bytes));
+    match action {
+        Action::SendZones(send) => return send_zones(*send, place, zones, store).map(|()| 0),
+        Action::ReceiveZones(receive) => {
+            let report = zones.with(|zones| receive.report(zones, *offset >> shift))?;
+            return copy_to_host(data, &report, host).map(|()| 0);
+        }
+        _ => {}
+    }
+    let effect = zones.with(|zones| admit(zones, *action, place, &command.ranges, shift))?;
+    if let ZoneEffect::Placed(block) = effect {
+        let offset = block << shift;
+        let written = write(offset, data, store, &mut space[..*bytes as usize], host);
+        written.inspect_err(|_| take_back((offset, *bytes), zones, store))?;
+        journal.count_write((*bytes).into());
+        return Ok(block);
+    }
+    let executed = command.execute(host, store, space, journal);
+    if executed.is_err() && moves_write_pointer(*action) {
+        take_back(place, zones, store);
+    }
+    executed.map(|()| 0)
+}
+
+/// Changes the states of zones. The bytes of zones that are reset are cleared before anything can be written there.
+#[cold]
+fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Store) -> Result<(), Status> {
+    let action = Action::SendZones(send);
+    if send.action != ZoneAction::Reset {
+        return zones.with(|zones_now| admit(zones_now, action, place, &[], zones.block_shift())).map(drop);
+    }
+    let change = |zones_now: &mut _| match admit(zones_now, action, place, &[], zones.block_shift())? {
+        ZoneEffect::Emptied(emptied) => Ok(((), emptied)),
+        _ => Ok(((), Vec::new())),
+    };
+    zones.emptying(change, |offset, bytes| store.zero(offset, bytes, false).map_err(|error| write_status(&error)))
+}
+
+/// True if the command writes blocks, which moves the write pointer of their zone.
+fn moves_write_pointer(action: Action) -> bool {
+    matches!(action, Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil)
+}
+
+/// Takes back a write whose bytes have not arrived, or not all of them.
+#[cold]
+fn take_back((offset, bytes): (u64, u32), zones: &StoreZones, store: &Store) {
+    let shift = zones.block_shift();
+    let is_back = zones.with(|zones| zones.take_back(offset >> shift, u64::from(bytes) >> shift));
+    if is_back {
+        // A store that does not take zeros has failed, and says so to the next command.
+        let _ = store.zero(offset, bytes.into(), false);
+    }
+}
