@@ -81,6 +81,13 @@ impl Engine {
         Some(engine)
     }
 
+    /// Lets the controller keep the states of the zones of this drive by itself, all of them empty at first: nobody serves the drive.
+    pub fn keep_zones(&mut self, drive: &Drive) {
+        if let Some(controller) = self.devices[0].controller.real_hosts() {
+            controller.keep_zones(drive);
+        }
+    }
+
     /// Begins a queue that a real host has created anew with so many entries, as many as the drive's at most, and with
     /// interrupts or without (Create I/O Completion Queue, IEN); false while commands of the queue before are in flight.
     pub fn begin_queue(&mut self, queue: u16, entries: u32, has_interrupts: bool) -> bool {

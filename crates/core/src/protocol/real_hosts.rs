@@ -1,6 +1,7 @@
 //! Queues whose commands are written by drivers of real hosts: the interfaces through which the protocol's two halves
 //! serve them.
 
+use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::ports::HostPorts;
 use crate::request::Io;
@@ -51,6 +52,10 @@ pub trait HostQueues {
 pub trait ServesHosts {
     /// Expects the commands of real hosts from now on.
     fn begin(&mut self);
+
+    /// Keeps the states of zones from now on, all of them empty at first. Otherwise whoever serves the drive keeps them, and refuses
+    /// commands by them.
+    fn keep_zones(&mut self, drive: &Drive);
 
     /// Resets a queue with this number of entries; none of its commands is in flight. Completions raise interrupts only if
     /// the host has created the queue with them.

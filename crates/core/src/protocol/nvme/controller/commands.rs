@@ -4,7 +4,6 @@
 use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
-use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use crate::protocol::nvme::rules::{Action, Command, command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
@@ -28,37 +27,6 @@ impl Controller {
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, id, ports);
         id
-    }
-
-    /// Returns the command of an entry, or the status with which it is refused. Zones are asked here, in the order of the
-    /// entries; the place of an append is then that of its data, and the data of a zone that is reset is gone.
-    #[inline(always)]
-    fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
-        let command = Command::check(entry, &self.limits)?;
-        // The zones of a copy are asked when its sources are known.
-        let is_copy = matches!(command.action, Action::Copy { .. });
-        if self.zones.is_none() || is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
-    }
-
-    /// Asks the zones about a command.
-    fn ask_zones(
-        &mut self,
-        mut command: Command,
-        sources: &[(u64, u64)],
-        ports: &mut Ports,
-    ) -> Result<Command, Status> {
-        let Some(zones) = &mut self.zones else { return Ok(command) };
-        let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
-        let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| self.zone_refusals += 1)?;
-        let layout = zones.layout();
-        match effect {
-            ZoneEffect::None => {}
-            ZoneEffect::Placed(block) => command.offset = block << shift,
-            ZoneEffect::Emptied(emptied) => emptied
-                .into_iter()
-                .for_each(|zone| ports.media.discard(layout.start(zone) << shift, layout.zone_blocks << shift)),
-        }
-        Ok(command)
     }
 
     /// Starts a command, or refuses it, as of `parsed`, the end of its parsing. The parser works in order, so a read
@@ -141,7 +109,8 @@ impl Controller {
         let is_read = matches!(command.action, Action::Read | Action::ReceiveZones(_));
         let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
-            accepted.command = Err(status);
+            let refused = std::mem::replace(&mut accepted.command, Err(status));
+            refused.into_iter().for_each(|command| self.take_back(&command));
         } else if self.want_list(id, ports) {
             return;
         }

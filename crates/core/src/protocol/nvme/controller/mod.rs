@@ -2,6 +2,7 @@
 //! Its decisions are those of the [rules](super::rules).
 
 mod commands;
+mod zones;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,11 +10,10 @@ use super::Role;
 use super::given::Given;
 use super::rules::completion::{Done, refusal};
 use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
-use super::rules::{Action, Command, Limits, Shadow, shadow};
+use super::rules::{Command, Limits, Shadow, shadow};
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::media::zones::Zones;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -23,6 +23,7 @@ use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
+use zones::SimulatedZones;
 
 /// Timers of the controller.
 mod timer {
@@ -130,15 +131,13 @@ pub struct Controller {
     completion_doorbells: bool,
     limits: Limits,
     /// States of zones, if the drive has some and is not served: a served drive keeps them itself.
-    zones: Option<Box<Zones>>,
+    zones: Option<Box<SimulatedZones>>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed.
     pub commands_done: u64,
     /// Number of interrupts sent.
     pub interrupts_sent: u64,
-    /// Number of commands that zones have refused.
-    zone_refusals: u64,
 }
 
 impl Controller {
@@ -161,12 +160,11 @@ impl Controller {
             given: Given::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),
-            zones: drive.zone_layout().map(Zones::full).map(Box::new),
+            zones: SimulatedZones::full(drive),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
             interrupts_sent: 0,
-            zone_refusals: 0,
         }
     }
 
@@ -315,15 +313,6 @@ impl Controller {
         }
     }
 
-    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append.
-    #[inline(always)]
-    fn result_of(&self, command: &Command) -> u64 {
-        match command.action {
-            Action::Append { .. } => command.offset >> self.limits.block_shift,
-            _ => 0,
-        }
-    }
-
     /// Writes a completion entry to host memory and announces it.
     #[inline(always)]
     fn post(&mut self, number: u16, done: Done, ports: &mut Ports) {
@@ -463,15 +452,7 @@ impl halves::Controller for Controller {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)];
-        if let Some(counts) = self.zones.as_ref().map(|zones| zones.counts()) {
-            counters.extend([
-                ("zone_appends", counts.appends),
-                ("zone_resets", counts.resets),
-                ("zone_finishes", counts.finishes),
-                ("zone_implicit_closes", counts.implicit_closes),
-                ("zone_refusals", self.zone_refusals),
-            ]);
-        }
+        counters.extend(self.zones.iter().flat_map(|zones| zones.counters()));
         counters
     }
 }
@@ -483,6 +464,10 @@ impl ServesHosts for Controller {
         self.completion_doorbells = false;
         self.zones = None;
         self.shadow = None;
+    }
+
+    fn keep_zones(&mut self, drive: &Drive) {
+        self.zones = SimulatedZones::full(drive).map(|zones| Box::new(zones.empty()));
     }
 
     fn restart_queue(&mut self, number: u16, entries: u32, has_interrupts: bool) {

@@ -1,0 +1,92 @@
+//! Zones of a simulated drive: commands are asked about in the order of their entries.
+
+use super::Controller;
+use crate::drive::Drive;
+use crate::media::zones::Zones;
+use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
+use crate::protocol::nvme::rules::{Action, Command};
+use crate::protocol::nvme::spec::{Status, SubmissionEntry};
+use crate::protocol::ports::Ports;
+
+/// States of the zones of a simulated drive.
+#[derive(Clone, Debug)]
+pub(super) struct SimulatedZones {
+    zones: Zones,
+    /// Number of commands that were refused.
+    refusals: u64,
+}
+
+impl SimulatedZones {
+    /// Makes the zones of a drive, if it has some: full ones, as those of a drive in use.
+    pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZones>> {
+        drive.zone_layout().map(|layout| Box::new(SimulatedZones { zones: Zones::full(layout), refusals: 0 }))
+    }
+
+    /// Makes the zones of a drive on which nothing has been written.
+    pub(super) fn empty(&self) -> SimulatedZones {
+        SimulatedZones { zones: Zones::new(*self.zones.layout()), refusals: 0 }
+    }
+
+    /// Returns the counters, by name.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 5] {
+        let counts = self.zones.counts();
+        [
+            ("zone_appends", counts.appends),
+            ("zone_resets", counts.resets),
+            ("zone_finishes", counts.finishes),
+            ("zone_implicit_closes", counts.implicit_closes),
+            ("zone_refusals", self.refusals),
+        ]
+    }
+}
+
+impl Controller {
+    /// Returns the command of an entry, or the status with which it is refused. Zones are asked here, in the order of the entries; the
+    /// place of an append is then that of its data, and the data of a zone that is reset is gone.
+    #[inline(always)]
+    pub(super) fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
+        let command = Command::check(entry, &self.limits)?;
+        // The zones of a copy are asked when its sources are known.
+        let is_copy = matches!(command.action, Action::Copy { .. });
+        if self.zones.is_none() || is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
+    }
+
+    /// Asks the zones about a command.
+    pub(super) fn ask_zones(
+        &mut self,
+        mut command: Command,
+        sources: &[(u64, u64)],
+        ports: &mut Ports,
+    ) -> Result<Command, Status> {
+        let Some(SimulatedZones { zones, refusals }) = self.zones.as_deref_mut() else { return Ok(command) };
+        let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
+        let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| *refusals += 1)?;
+        let layout = zones.layout();
+        match effect {
+            ZoneEffect::None => {}
+            ZoneEffect::Placed(block) => command.offset = block << shift,
+            ZoneEffect::Emptied(emptied) => emptied
+                .into_iter()
+                .for_each(|zone| ports.media.discard(layout.start(zone) << shift, layout.zone_blocks << shift)),
+        }
+        Ok(command)
+    }
+
+    /// Takes back a write that is refused after its zone has accepted it, because of its data pointer.
+    #[cold]
+    pub(super) fn take_back(&mut self, command: &Command) {
+        let moves_pointer = matches!(command.action, Action::Write { .. } | Action::Append { .. });
+        let Some(SimulatedZones { zones, .. }) = self.zones.as_deref_mut().filter(|_| moves_pointer) else { return };
+        let shift = self.limits.block_shift;
+        zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
+    }
+
+    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append.
+    #[inline(always)]
+    pub(super) fn result_of(&self, command: &Command) -> u64 {
+        match command.action {
+            Action::Append { .. } => command.offset >> self.limits.block_shift,
+            _ => 0,
+        }
+    }
+}
