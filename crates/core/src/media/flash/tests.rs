@@ -224,7 +224,10 @@ fn cache_of_one_bit_a_cell_is_written_fast_until_it_is_full_and_folded_in_idle_t
     // Two blocks of 128 units; lines of two rows, 8 units.
     let keys = TranslationKeys { slc_cache_mib: 1, idle: Span::from_us(1000), ..mapped(Precondition::Sequential) };
     let mut flash = Flash::new(&media, &buffer(), &keys, 1);
-    assert_eq!(flash.translation.shape().slc, Some(crate::media::translation::SlcShape { blocks: 2, block_units: 128 }));
+    assert_eq!(
+        flash.translation.shape().slc,
+        Some(crate::media::translation::SlcShape { blocks: 2, block_units: 128 })
+    );
     let mut end = write_units(&mut flash, at(0), 0..256);
     assert_eq!(flash.activity.banks_busy, Span::from_us(256 / 8 * 2 * 100));
     assert!(flash.translation.is_slc_used_up());
