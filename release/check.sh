@@ -65,7 +65,8 @@ crates() {
     (cd "$folder" && CARGO_TARGET_DIR=$target quietly cargo check --offline --workspace --all-targets)
     line 'crates, unpacked' - 'cargo check --all-targets outside the repository'
     if test "${CI:-}" = true; then
-        (cd "$folder" && CARGO_TARGET_DIR=$target quietly cargo test --offline --workspace)
+        # Tables that tests compare are sought from the top of the workspace, which is not that of the repository.
+        (cd "$folder" && CARGO_WORKSPACE_DIR=$folder CARGO_TARGET_DIR=$target quietly cargo test --offline --workspace)
         line 'crates, unpacked' - 'their tests pass'
         (cd "$folder" && quietly cargo install --offline --debug --path "phaselink-$version" --root "$out/installed")
         timed "$out/installed/bin/phaselink" "${first_table[@]}"
