@@ -26,6 +26,7 @@ pub const ALL: &[Target] = &[
     vfio_user::MESSAGES,
     vhost_user::RING,
     nvme::HOST,
+    nvme::ZONES,
     nvme::ADMIN,
     store::HEADER,
     control::CONTROL,

@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 
+use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
@@ -16,6 +18,9 @@ use crate::script::Script;
 
 /// Checks the steps of a host and of the controller's caller, after a correct start with one queue pair.
 pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts };
+
+/// Checks the steps of a host and of the controller's caller on a drive with zones.
+pub(super) const ZONES: Target = Target { name: "nvme-zones", run: zones, seeds: writers_of_zones };
 
 /// Checks admin commands of 64 bytes each.
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
@@ -31,6 +36,9 @@ const LIMITS: Limits = Limits {
     takes_segments: true,
     zones: None,
 };
+/// Eight zones of 8 KiB, of which 6 KiB can be written.
+const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
+const ZONED: Limits = Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;
 /// Addresses of a correct driver's queues; the rest of the memory is for lists and data.
@@ -50,16 +58,17 @@ const ACQ: u64 = 0x30;
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
 
 fn host(input: &[u8]) {
-    let mut script = Script::new(input);
-    let mut bench = Bench::new();
-    while !script.is_over() {
-        bench.step(&mut script);
-    }
-    bench.start_again();
+    Bench::new(LIMITS).follow(input);
+}
+
+fn zones(input: &[u8]) {
+    let mut bench = Bench::new(ZONED);
+    bench.follow(input);
+    bench.check_zones();
 }
 
 fn administer(input: &[u8]) {
-    let mut bench = Bench::new();
+    let mut bench = Bench::new(LIMITS);
     for command in input.chunks(64) {
         let mut bytes = [0; 64];
         bytes[..command.len()].copy_from_slice(command);
@@ -83,11 +92,15 @@ struct Bench {
 
 impl Bench {
     /// Returns an enabled controller with one queue pair.
-    fn new() -> Bench {
+    fn new(limits: Limits) -> Bench {
+        let store = Store::in_memory(GEOMETRY).expect("64 KiB");
         let mut bench = Bench {
-            machine: ArrayHost::new(MEMORY_BYTES, &LIMITS),
-            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).with_queue_sets(2).with_strict_checks(),
-            store: Store::in_memory(GEOMETRY).expect("64 KiB"),
+            machine: ArrayHost::new(MEMORY_BYTES, &limits),
+            controller: Controller::new(Identity::new("fuzz", limits, 0)).with_queue_sets(2).with_strict_checks(),
+            store: match limits.zones {
+                Some(zones) => store.with_zones(zones.layout).expect("a new store"),
+                None => store,
+            },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             commands: VecDeque::new(),
             unsaved: VecDeque::new(),
@@ -98,6 +111,31 @@ impl Bench {
         bench.submit(0, &command(admin::CREATE_SUBMISSION_QUEUE, 0, QUEUE, [size, 1 | 1 << 16]));
         bench.work();
         bench
+    }
+
+    /// Runs all steps of a script.
+    fn follow(&mut self, input: &[u8]) {
+        let mut script = Script::new(input);
+        while !script.is_over() {
+            self.step(&mut script);
+        }
+        self.start_again();
+    }
+
+    /// Checks that zones are within their limits, and that nothing is behind their write pointers.
+    fn check_zones(&self) {
+        let Some(zones) = self.store.zones() else { return };
+        zones.with(|zones| {
+            assert!(zones.open() <= LAYOUT.open_max && zones.active() <= LAYOUT.active_max, "{zones:?}");
+            for zone in 0..LAYOUT.zones {
+                let written = zones.zone(zone).1;
+                assert!(written <= LAYOUT.capacity_blocks, "zone {zone} has {written} blocks");
+                let mut rest = vec![0; ((LAYOUT.zone_blocks - written) * 512) as usize];
+                // Blocks that were made unreadable are no zeros.
+                let is_read = self.store.read((LAYOUT.start(zone) + written) * 512, &mut rest).is_ok();
+                assert!(!is_read || rest.iter().all(|byte| *byte == 0), "zone {zone} has data behind its pointer");
+            }
+        });
     }
 
     fn set(&mut self, register: u64, value: u32) {
@@ -184,7 +222,7 @@ impl Bench {
     fn step(&mut self, script: &mut Script<'_>) {
         match script.byte() % 11 {
             0 => {
-                let fields = io_command(script);
+                let fields = io_command(script, self.store.zones().is_some());
                 self.submit(1, &fields);
             }
             1 => {
@@ -257,8 +295,8 @@ fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
 }
 
 /// Returns a command that is nearly correct.
-fn io_command(script: &mut Script<'_>) -> [u8; 64] {
-    let all = [
+fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
+    let all: &[u8] = &[
         opcode::FLUSH,
         opcode::WRITE,
         opcode::READ,
@@ -271,11 +309,16 @@ fn io_command(script: &mut Script<'_>) -> [u8; 64] {
         opcode::VERIFY,
         opcode::COPY,
     ];
+    let of_zones = [opcode::WRITE, opcode::ZONE_APPEND, opcode::ZONE_MANAGEMENT_SEND, opcode::ZONE_MANAGEMENT_RECEIVE];
+    let all = if has_zones { &[all, &of_zones].concat() } else { all };
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));
     let mut bytes = command(opcode, 1, address(script), [block % 132, 0]);
     bytes[32..40].copy_from_slice(&address(script).to_le_bytes());
     bytes[48..52].copy_from_slice(&(blocks % 132).to_le_bytes());
+    if has_zones {
+        bytes[52] = script.byte() % 7;
+    }
     spoil(&mut bytes, script);
     bytes
 }
@@ -320,6 +363,18 @@ fn hosts() -> Vec<Vec<u8>> {
         [&queues[..], &admin(10, 0, 0, 0), &all_io].concat(),
         [&all_io[..], &reset, &[5, 1, 3, 0, 0, 9], &queues].concat(),
     ]
+}
+
+fn writers_of_zones() -> Vec<Vec<u8>> {
+    let io = |operation: u8, block: u8, blocks: u8, action: u8| {
+        [0, operation, block, blocks, 8, 0, 9, 0, action, FAIR, 9, 6, 10, 1, 8].to_vec()
+    };
+    // The operations are places in the list of `io_command`: those of zones follow the others.
+    let (write, append, send, receive) = (11, 12, 13, 14);
+    let filled = [io(append, 16, 3, 0), io(append, 16, 7, 0), io(write, 0, 11, 0), io(receive, 0, 127, 0)].concat();
+    let opened = [io(send, 32, 0, 3), io(send, 48, 0, 3), io(append, 64, 0, 0), io(send, 32, 0, 1)].concat();
+    let reset = [io(send, 16, 0, 4), io(send, 0, 0, 2), io(receive, 0, 31, 0), io(2, 16, 7, 0)].concat();
+    vec![[&filled[..], &reset].concat(), [&opened[..], &filled, &reset, &filled].concat(), [opened, reset].concat()]
 }
 
 fn administrators() -> Vec<Vec<u8>> {

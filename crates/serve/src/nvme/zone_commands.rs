@@ -2,6 +2,7 @@
 //! [rules](phaselink_core::protocol::nvme::rules::zone_commands).
 
 use phaselink_core::media::zones::ZoneAction;
+use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use phaselink_core::protocol::nvme::rules::zones::ZoneSend;
 use phaselink_core::protocol::nvme::rules::{self, Action};
@@ -16,7 +17,7 @@ use crate::device::store::{Store, StoreZones};
 /// of a Zone Append, the first block that it has written. `space` holds the longest transfer.
 ///
 /// # Errors
-/// The status of a command that is refused or fails. The write pointer is then where it was, unless another write has followed.
+/// The status of a command that is refused or fails; one that zones refuse has Do Not Retry set. The write pointer is then where it was, unless another write has followed.
 pub(super) fn execute(
     command: &Command,
     zones: &StoreZones,
@@ -30,12 +31,12 @@ pub(super) fn execute(
     match action {
         Action::SendZones(send) => return send_zones(*send, place, zones, store).map(|()| 0),
         Action::ReceiveZones(receive) => {
-            let report = zones.with(|zones| receive.report(zones, *offset >> shift))?;
+            let report = zones.with(|zones| receive.report(zones, *offset >> shift)).map_err(refusal)?;
             return copy_to_host(data, &report, host).map(|()| 0);
         }
         _ => {}
     }
-    let effect = zones.with(|zones| admit(zones, *action, place, &command.ranges, shift))?;
+    let effect = zones.with(|zones| admit(zones, *action, place, &command.ranges, shift)).map_err(refusal)?;
     if let ZoneEffect::Placed(block) = effect {
         let offset = block << shift;
         let written = write(offset, data, store, &mut space[..*bytes as usize], host);
@@ -55,9 +56,12 @@ pub(super) fn execute(
 fn send_zones(send: ZoneSend, place: (u64, u32), zones: &StoreZones, store: &Store) -> Result<(), Status> {
     let action = Action::SendZones(send);
     if send.action != ZoneAction::Reset {
-        return zones.with(|zones_now| admit(zones_now, action, place, &[], zones.block_shift())).map(drop);
+        return zones
+            .with(|zones_now| admit(zones_now, action, place, &[], zones.block_shift()))
+            .map(drop)
+            .map_err(refusal);
     }
-    let change = |zones_now: &mut _| match admit(zones_now, action, place, &[], zones.block_shift())? {
+    let change = |zones_now: &mut _| match admit(zones_now, action, place, &[], zones.block_shift()).map_err(refusal)? {
         ZoneEffect::Emptied(emptied) => Ok(((), emptied)),
         _ => Ok(((), Vec::new())),
     };
