@@ -72,8 +72,14 @@ const VHOST_USER: Way = Way {
 
 /// A server's whole life, with the guest in front of it.
 fn serve(here: &Path, boots: u32, timing: &str, way: &Way) -> Console {
+    serve_with(&[], here, boots, timing, way)
+}
+
+/// A server's whole life, with these keys of the drive and the guest in front of it.
+fn serve_with(keys: &[&str], here: &Path, boots: u32, timing: &str, way: &Way) -> Console {
     let mut command = program();
     command.current_dir(here).args(["serve", "nvme", "--set", "media.capacity_mib=64", "--store", "bytes"]);
+    command.args(keys.iter().flat_map(|key| ["--set", key]));
     command.args(["--timing", timing, "--wait", "block", "--lag-tolerance-us", "1e9", way.flag, "drive.sock"]);
     command.args(["--run", &boot(here, boots, way.device)]);
     let ran: Ran = command.output().unwrap().into();
@@ -105,6 +111,20 @@ fn a_guest_has_its_file_system_on_a_block_device_of_virtio_at_the_modelled_speed
     let drives = console.said("drive: ");
     assert!(drives.iter().all(|drive| drive.starts_with("nvme | 67108864 bytes | 512 byte blocks")), "{}", console.0);
     assert_eq!((console.digests(1).len(), console.digests(1)[0]), (2, console.digests(1)[1]));
+}
+
+#[test]
+fn a_guest_writes_zones_at_their_pointers_and_finds_them_behind_a_new_server() {
+    if !rig_is_here() {
+        return;
+    }
+    let here = directory("guest-zones");
+    let keys = ["zones.size_mib=8", "zones.capacity_mib=6", "zones.open_max=2", "zones.active_max=3"];
+    let first = serve_with(&keys, &here, 1, "off", &VFIO_USER);
+    let second = serve_with(&keys, &here, 2, "on", &VFIO_USER);
+    assert_eq!(first.said("zones: "), ["host-managed, 8 of 16384 sectors, 2 open, 3 active"], "{}", first.0);
+    assert_eq!(first.digests(1), second.digests(1));
+    assert_ne!(second.digests(1), second.digests(2));
 }
 
 /// Where the tests above fail, this one tells whether the drive or the rig is to blame.
