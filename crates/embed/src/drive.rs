@@ -477,7 +477,7 @@ impl State {
             self.add_thread();
         }
         let place = self.slots.occupy();
-        self.changes.make_room(self.slots.in_flight());
+        let in_flight = self.slots.in_flight();
         let slot = self.slots.get_mut(place);
         (slot.kind, slot.offset, slot.bytes) = (operation.kind, operation.offset, operation.bytes);
         (slot.drive, slot.thread) = (drive, thread);
@@ -491,6 +491,7 @@ impl State {
             slot.data.reserve(self.largest);
             slot.data.extend_from_slice(operation.data.unwrap_or_default());
             slot.covered.clear();
+            self.changes.make_room(in_flight);
             if operation.kind.is_change() {
                 self.changes.submit(place, drive, operation.offset..operation.offset + operation.bytes);
             }
@@ -529,7 +530,17 @@ impl State {
         self.engine.inject(at, input);
     }
 
+    #[inline]
     fn advance_to(&mut self, to: Time) {
+        match self.engine.has_due(to) {
+            true => self.handle_to(to),
+            false => self.now = to,
+        }
+    }
+
+    /// Advances to `to` with all that is due until then.
+    #[inline(never)]
+    fn handle_to(&mut self, to: Time) {
         while self.advance_to_completion(to) {}
     }
 

@@ -186,7 +186,10 @@ impl Engine {
 
     /// Handles every event up to and at `until`.
     pub fn run_until(&mut self, until: Time) {
-        self.handle(u64::MAX, until, Goal::Time);
+        // Most inputs come when nothing else is due, and none of them need enter the loop over events.
+        if self.shared.scheduler.is_due(until) {
+            self.handle(u64::MAX, until, Goal::Time);
+        }
     }
 
     /// Handles up to `events` events up to and at `until`; true if all that were due have been handled.
@@ -195,10 +198,18 @@ impl Engine {
         self.next_at().is_none_or(|next| next > until)
     }
 
+    /// True if an event comes no later than `until`, or a completion of an injected request waits to be taken.
+    #[inline]
+    pub fn has_due(&mut self, until: Time) -> bool {
+        self.shared.scheduler.is_due(until) || !self.client_completed.is_empty()
+    }
+
     /// Handles up to `events` events up to and at `until`, but no further than the completion of an injected request. True if all
     /// events that were due have been handled; the completion is returned beside it.
     pub fn run_some_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
-        self.handle(events, until, Goal::Completion);
+        if self.shared.scheduler.is_due(until) {
+            self.handle(events, until, Goal::Completion);
+        }
         (self.next_at().is_none_or(|next| next > until), self.take_completed())
     }
 
