@@ -16,8 +16,8 @@ pub struct ReadAhead {
 
 /// Stream of reads whose addresses follow each other.
 #[derive(Clone, Debug, Default)]
-/// Address at which the next read of the stream begins.
 pub struct ReadStream {
+    /// Address at which the next read of the stream begins.
     next: u64,
     /// Fetched parts: the address up to which each reaches, and the time at which it is there.
     fetched: VecDeque<(u64, Time)>,
@@ -45,7 +45,11 @@ impl ReadAhead {
         let stream = place.and_then(|place| self.streams.remove(place));
         if stream.is_none() {
             let until = offset + bytes;
-            self.track(ReadStream { next: until, fetched: VecDeque::new(), fetched_until: until });
+            // A new stream takes the memory of the one that it drives out.
+            let forgotten = if self.streams.len() == STREAMS_MAX { self.streams.pop_back() } else { None };
+            let mut fetched = forgotten.map_or_else(VecDeque::new, |stream| stream.fetched);
+            fetched.clear();
+            self.track(ReadStream { next: until, fetched, fetched_until: until });
         }
         stream
     }
