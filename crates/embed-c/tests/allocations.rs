@@ -82,7 +82,7 @@ fn operations_with_stages_allocate_nothing_after_a_warm_up() {
             phaselink_drive_close(drive);
             allocations
         };
-        // Channels of a flash drive that are reserved twice at a time for the first time: three in 1,000 reads.
+        // Read-ahead of the flash drive uses three of its channels for the first time.
         let most = if name == c"tlc-gen4" { 3 } else { 0 };
         assert!(allocations <= most, "{name:?}: {allocations}");
     }

@@ -196,17 +196,13 @@ impl Parts<'_> {
         // Operations in the background hold all planes of a die.
         let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies());
         let read = costs.command + self.page_read_time(workload);
-        let by_word_line = costs.program.scale(f64::from(media.stripe_bytes) / f64::from(media.program_bytes));
-        // Writes to a cache of one bit a cell may take less.
-        let may_be_fast = translation.slc_cache_mib > 0 && translation.precondition != Precondition::Random;
-        let row_program = if may_be_fast { by_word_line.min(costs.slc_program) } else { by_word_line };
-        let rows = planes * programmed / f64::from(media.stripe_bytes);
-        match may_be_fast {
-            true => demands.add("flash dies", dies, row_program, rows),
-            false => {
-                demands.add("flash dies", dies, costs.program, planes * programmed / f64::from(media.program_bytes))
-            }
-        }
+        let (stripe, word_line) = (f64::from(media.stripe_bytes), f64::from(media.program_bytes));
+        // Writes to a cache of one bit a cell, a stripe at a time, may take less.
+        let (program, bytes) = match translation.slc_cache_mib > 0 && translation.precondition != Precondition::Random {
+            true => (costs.program.scale(stripe / word_line).min(costs.slc_program), stripe),
+            false => (costs.program, word_line),
+        };
+        demands.add("flash dies", dies, program, planes * programmed / bytes);
         demands.add("flash dies", dies, read, planes * reads);
         demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
         let carried = programmed + moved + partial * unit_bytes;

@@ -186,7 +186,7 @@ impl Engine {
 
     /// Handles every event up to and at `until`.
     pub fn run_until(&mut self, until: Time) {
-        // Most inputs come when nothing else is due, and none of them need enter the loop over events.
+        // Most inputs come when nothing is due.
         if self.shared.scheduler.is_due(until) {
             self.handle(u64::MAX, until, Goal::Time);
         }

@@ -295,16 +295,7 @@ pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Res
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        namespaces: 1,
-        blocks: 2048,
-        block_shift: 9,
-        transfer_bytes_max: 64 << 10,
-        queue_pairs: 1,
-        queue_entries: 16,
-        takes_segments: false,
-        zones: None,
-    };
+    const LIMITS: Limits = Limits::SMALL;
 
     fn entry(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {
         SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, ..SubmissionEntry::default() }.of_blocks(slba, blocks)

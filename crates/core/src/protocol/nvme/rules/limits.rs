@@ -27,6 +27,19 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Limits of a small controller, for tests of commands.
+    #[cfg(test)]
+    pub(super) const SMALL: Limits = Limits {
+        namespaces: 1,
+        blocks: 2048,
+        block_shift: 9,
+        transfer_bytes_max: 64 << 10,
+        queue_pairs: 1,
+        queue_entries: 16,
+        takes_segments: false,
+        zones: None,
+    };
+
     /// Returns the limits of a drive that is one namespace.
     pub fn of(drive: &Drive) -> Limits {
         let nvme = &drive.nvme;

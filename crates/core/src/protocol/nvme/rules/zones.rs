@@ -197,16 +197,8 @@ mod tests {
 
     const LAYOUT: ZoneLayout =
         ZoneLayout { zones: 4, zone_blocks: 512, capacity_blocks: 500, active_max: 3, open_max: 0 };
-    const LIMITS: Limits = Limits {
-        namespaces: 1,
-        blocks: 2048,
-        block_shift: 9,
-        transfer_bytes_max: 64 << 10,
-        queue_pairs: 1,
-        queue_entries: 16,
-        takes_segments: false,
-        zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }),
-    };
+    const LIMITS: Limits =
+        Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 32 << 10 }), ..Limits::SMALL };
 
     fn entry(opcode: u8, slba: u64, dwords: [u32; 2]) -> SubmissionEntry {
         let dwords = [slba as u32, (slba >> 32) as u32, dwords[0], dwords[1], 0, 0];
