@@ -32,6 +32,9 @@ const COLUMNS_OF_MIXES: [&str; 8] = [
 /// Figures of the table for jobs that flush.
 const COLUMNS_OF_COMMITS: [&str; 6] =
     ["commit_mean_ns", "commit_p99_ns", "commits", "write_mean_ns", "flush_mean_ns", "flushes"];
+/// Figures of the table for jobs whose reads make queries.
+const COLUMNS_OF_QUERIES: [&str; 6] =
+    ["query_mean_ns", "query_p99_ns", "queries_per_s", "read_mean_ns", "read_iops", "busy_cores"];
 /// Figures of energy, which is the host's.
 const COLUMNS_OF_ENERGY: [&str; 2] = ["joules_per_io", "joules_per_io_above_idle"];
 
@@ -231,6 +234,7 @@ pub(super) fn table(comparison: &Comparison, groups: &[ComparedGroup]) -> Table 
 fn columns_of(comparison: &Comparison, groups: &[ComparedGroup]) -> Vec<&'static Figure> {
     let names: &[&str] = match JudgedLatency::of(groups) {
         [JudgedLatency::Commits] => &COLUMNS_OF_COMMITS,
+        [JudgedLatency::Queries] => &COLUMNS_OF_QUERIES,
         [JudgedLatency::Reads, ..] => &COLUMNS_OF_MIXES,
         _ => &COLUMNS,
     };

@@ -47,6 +47,8 @@ pub struct Cell {
     pub writes: DirectionOutcome,
     /// Commits of all jobs: their latency, and the stages of their writes and flushes.
     pub commits: DirectionOutcome,
+    /// Queries of all jobs: their latency, and the stages of their reads.
+    pub queries: DirectionOutcome,
     /// Utilisation of each resource, the busiest first.
     pub usage: Vec<ResourceUse>,
     /// Confidence in mean and p99, and the share to which they were to be known, if that ended the run.
@@ -58,18 +60,23 @@ pub struct Cell {
 impl Cell {
     /// Returns the result of `jobs` on `drive`.
     pub fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
-        let [mut all, mut reads, mut writes, mut commits] = <[DirectionOutcome; 4]>::default();
+        let [mut all, mut reads, mut writes, mut commits, mut queries] = <[DirectionOutcome; 5]>::default();
         for job in &outcome.jobs {
             [&mut all, &mut reads].into_iter().for_each(|sum| add(sum, &job.read));
             [&mut all, &mut writes].into_iter().for_each(|sum| add(sum, &job.write));
             commits.ios += job.commit.count();
             commits.total.merge(&job.commit);
+            queries.ios += job.query.count();
+            queries.total.merge(&job.query);
+            if job.query.count() > 0 {
+                queries.stages.add(&job.read.stages);
+            }
             if job.commit.count() > 0 {
                 [&job.write, &job.flush].into_iter().for_each(|part| commits.stages.add(&part.stages));
             }
         }
         let (usage, figures) = (usage(drive, jobs, &outcome), Figures::of(&outcome));
-        Cell { outcome, figures, all, reads, writes, commits, usage, measurement: None, doubted: None }
+        Cell { outcome, figures, all, reads, writes, commits, queries, usage, measurement: None, doubted: None }
     }
 
     /// Returns the resource that keeps a drive from more throughput: one that is full, or that requests wait for, as for banks of which some

@@ -1,4 +1,4 @@
-//! Latency by which drives are compared: that of all requests, of reads and of writes apart, or of commits.
+//! Latency by which drives are compared: that of all requests, of reads and of writes apart, of commits, or of queries.
 
 use super::{Cell, ComparedGroup, Label};
 use crate::ledger::DirectionOutcome;
@@ -15,16 +15,19 @@ pub enum JudgedLatency {
     Writes,
     /// Commits: writes up to the end of the flush behind them.
     Commits,
+    /// Queries: chains of reads that follow from one another.
+    Queries,
 }
 
 impl JudgedLatency {
-    /// Returns the latencies that matter for these groups: commits if the jobs flush, otherwise reads and writes apart if there
-    /// are both.
+    /// Returns the latencies that matter for these groups: commits if the jobs flush, queries if they make some, otherwise reads and
+    /// writes apart if there are both.
     pub fn of(groups: &[ComparedGroup]) -> &'static [JudgedLatency] {
         let cells = || groups.iter().flat_map(|group| group.cells.iter().flatten());
         let is_mixed = cells().any(|cell| cell.reads.ios > 0 && cell.writes.ios > 0);
         match cells().any(|cell| cell.commits.ios > 0) {
             true => &[JudgedLatency::Commits],
+            false if cells().any(|cell| cell.queries.ios > 0) => &[JudgedLatency::Queries],
             false if is_mixed => &[JudgedLatency::Reads, JudgedLatency::Writes],
             false => &[JudgedLatency::All],
         }
@@ -37,6 +40,7 @@ impl JudgedLatency {
             JudgedLatency::Reads => &cell.reads,
             JudgedLatency::Writes => &cell.writes,
             JudgedLatency::Commits => &cell.commits,
+            JudgedLatency::Queries => &cell.queries,
         }
     }
 
@@ -52,6 +56,7 @@ impl JudgedLatency {
             JudgedLatency::Reads => String::from("latency of reads"),
             JudgedLatency::Writes => String::from("latency of writes"),
             JudgedLatency::Commits => String::from("latency of commits"),
+            JudgedLatency::Queries => String::from("latency of queries"),
         }
     }
 
@@ -62,6 +67,7 @@ impl JudgedLatency {
             JudgedLatency::Reads => "reads",
             JudgedLatency::Writes => "writes",
             JudgedLatency::Commits => "commits",
+            JudgedLatency::Queries => "queries",
         }
     }
 }

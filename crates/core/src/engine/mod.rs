@@ -479,6 +479,15 @@ impl Engine {
             }
             None => self.recorder.record(now, done),
         }
+        if done.ends_commit && self.recorder.has_groups(done.thread) {
+            let (recorder, thread) = (&mut self.recorder, done.thread);
+            self.host.take_group(thread, |handed_in| {
+                // A failed flush has made no record durable.
+                if error.is_none() {
+                    recorder.record_client(now, thread, handed_in);
+                }
+            });
+        }
         let token = done.token;
         if let (Some(kept), Some(_)) = (&mut self.completed_stages, token) {
             kept.push_back(done.ledger.close(now).clone());

@@ -7,7 +7,7 @@ use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Measu
 use crate::request::Op;
 use crate::request::Request;
 use crate::time::{Span, Time};
-use crate::workload::Job;
+use crate::workload::{Job, OpenQuery};
 
 /// Measurements of one job.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,10 @@ struct JobRecord {
     last: Time,
     /// True if the job flushes, which ends commits.
     has_commits: bool,
+    /// Number of requests of a query; zero if the job makes none.
+    query_ios: u32,
+    /// True if commits are those of clients, whose records go to a log together.
+    has_groups: bool,
 }
 
 /// Results of a run so far.
@@ -32,6 +36,8 @@ pub(super) struct Recorder {
     last: Time,
     /// For each thread whose job flushes, the time at which the first write since its last commit was wanted.
     commits_begin: Vec<Option<Time>>,
+    /// For each thread whose job makes queries, the present one.
+    queries: Vec<OpenQuery>,
     /// Single requests, if they are to be kept.
     kept: Option<Box<KeptRequests>>,
 }
@@ -77,7 +83,12 @@ impl Recorder {
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
         let (has_commits, ramp_until) = (job.has_flushes(), start + job.ramp_time);
         let ramp_end = if warms_up { Time::NEVER } else { ramp_until };
-        self.jobs.push(JobRecord { outcome, ramp_end, last: Time::ZERO, has_commits, ramp_until });
+        let query_ios = job.query_ios();
+        // Clients have their commits themselves.
+        let has_groups = job.group_commit > 0;
+        let has_commits = has_commits && !has_groups;
+        let record = JobRecord { outcome, ramp_end, last: Time::ZERO, has_commits, query_ios, has_groups, ramp_until };
+        self.jobs.push(record);
         self.jobs.len() - 1
     }
 
@@ -147,6 +158,10 @@ impl Recorder {
         let number = self.threads[usize::from(request.thread)];
         let job = &mut self.jobs[number];
         job.last = now;
+        if job.query_ios > 0 {
+            self.note_query(now, request, number);
+        }
+        let job = &mut self.jobs[number];
         if request.ledger.start() < job.ramp_end {
             request.ledger.close(now);
             return;
@@ -193,14 +208,46 @@ impl Recorder {
         }
     }
 
+    /// True if commits of a thread are those of clients.
+    #[cold]
+    pub(super) fn has_groups(&self, thread: u16) -> bool {
+        self.jobs[self.threads[usize::from(thread)]].has_groups
+    }
+
+    /// Records the commit of a client that handed in its record at `handed_in`.
+    pub(super) fn record_client(&mut self, now: Time, thread: u16, handed_in: Time) {
+        let job = &mut self.jobs[self.threads[usize::from(thread)]];
+        if handed_in >= job.ramp_end {
+            job.outcome.commit.record(now.since(handed_in));
+        }
+    }
+
+    /// Notes the part of a read in the query of its thread, which ends with the last of its reads. One that began in the ramp does not
+    /// count.
+    #[cold]
+    fn note_query(&mut self, now: Time, request: &Request, job: usize) {
+        let (thread, job) = (usize::from(request.thread), &mut self.jobs[job]);
+        self.queries.resize(self.threads.len(), OpenQuery::NEW);
+        let begin = self.queries[thread].complete(request.ledger.start(), job.query_ios);
+        if let Some(begin) = begin.filter(|begin| *begin >= job.ramp_end) {
+            job.outcome.query.record(now.since(begin));
+        }
+    }
+
     /// Records a failed request, which counts nowhere else.
     #[cold]
     pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
         self.completed += 1;
         self.last = now;
         request.ledger.close(now);
-        let job = &mut self.jobs[self.threads[usize::from(request.thread)]];
+        let number = self.threads[usize::from(request.thread)];
+        let job = &mut self.jobs[number];
         job.last = now;
+        if job.query_ios > 0 {
+            // Its query goes on, as a search does with the answers that it has.
+            self.note_query(now, request, number);
+        }
+        let job = &mut self.jobs[number];
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
             job.outcome.failed_flushes += u64::from(request.io.op == Op::Flush);

@@ -27,8 +27,8 @@ use crate::request::{Io, Next, Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Job;
 use crate::workload::generator::Generator;
+use crate::workload::{Job, Rounds};
 use batched::Batched;
 pub use batched::Member;
 use blocking::Blocking;
@@ -77,7 +77,8 @@ impl Host {
         let state = if generator.is_some() { State::Away } else { State::Finished };
         processors.unfinished += usize::from(state != State::Finished);
         let core = usize::from(number) % processors.cores.len();
-        let thread = Thread { state, core, iodepth, generator, ..Thread::default() };
+        let rounds = job.map(Rounds::of).unwrap_or_default();
+        let thread = Thread { state, core, iodepth, generator, rounds, ..Thread::default() };
         let mut thread = match submission {
             Submission::Blocking(blocking) => blocking.thread(thread, processors),
             Submission::Batched(batched) => batched.thread(thread, job, processors),
@@ -90,6 +91,14 @@ impl Host {
             batched.place_pollers(processors);
         }
         number
+    }
+
+    /// Takes the records of a thread's log that a commit has just made durable, and calls `record` with the time at which each was handed in.
+    #[cold]
+    pub fn take_group(&mut self, thread: u16, record: impl FnMut(Time)) {
+        if let Some(generator) = &mut self.processors.threads[usize::from(thread)].generator {
+            generator.take_group(record);
+        }
     }
 
     /// Ends the warm-up of all threads: requests count that are issued from the returned time on, which none has been yet.

@@ -171,7 +171,7 @@ impl Processors {
     #[inline(always)]
     pub(super) fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
         let this = &mut self.threads[usize::from(thread)];
-        if this.outstanding - completing >= this.iodepth || this.is_flushing {
+        if !this.may_issue(this.outstanding - completing) {
             return None;
         }
         let next = match (this.next, &mut this.generator) {

@@ -8,6 +8,7 @@ use crate::ledger::Stage;
 use crate::request::{Io, Next, Op, RequestId};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
+use crate::workload::Rounds;
 use crate::workload::generator::Generator;
 
 /// State of a thread towards its core.
@@ -87,6 +88,8 @@ pub(super) struct Thread {
     pub tokens: VecDeque<u32>,
     /// Requests that are issued and not completed.
     pub outstanding: u32,
+    /// Rounds of requests, each of which waits for the one before it.
+    pub rounds: Rounds,
     /// True if the thread waits for its flushes, as for a system call.
     pub waits_for_flush: bool,
     /// True while the thread waits for a flush.
@@ -128,7 +131,14 @@ impl Thread {
     /// Counts a request as outstanding. A thread whose flushes are system calls waits for them.
     pub(super) fn on_issue(&mut self, io: &Io) {
         self.outstanding += 1;
+        self.rounds.on_issue();
         self.is_flushing = io.op == Op::Flush && self.waits_for_flush;
+    }
+
+    /// True if the thread may issue one more request beside so many in flight: it has a free slot, waits for no flush, and its round goes on.
+    #[inline(always)]
+    pub(super) fn may_issue(&mut self, in_flight: u32) -> bool {
+        in_flight < self.iodepth && !self.is_flushing && self.rounds.may_issue(in_flight)
     }
 
     /// Notes the latency of a request, so that the next ones are expected to take about as long.

@@ -110,6 +110,9 @@ pub struct JobOutcome {
     /// Latencies of commits, of jobs that flush: from the time at which the first write since the last flush was wanted to the
     /// completion of the flush, or of the writes if the drive needs none.
     pub commit: Latency,
+    /// Latencies of queries, of jobs whose reads follow from one another: from the time at which the first read was wanted to the
+    /// completion of the last read of the last round.
+    pub query: Latency,
     /// Discards, as real hosts and traces ask for them.
     pub discard: DirectionOutcome,
     /// Writes of zeros without data, as real hosts ask for them.
@@ -228,6 +231,11 @@ impl JobOutcome {
     /// Commits per second; zero if nothing was counted.
     pub fn commits_per_s(&self) -> f64 {
         per(self.commit.count() as f64, self.write.runtime.as_s())
+    }
+
+    /// Queries per second; zero if nothing was counted.
+    pub fn queries_per_s(&self) -> f64 {
+        per(self.query.count() as f64, self.read.runtime.as_s())
     }
 
     /// Operations of which any were counted, with their names: reads and writes, then those that move no data.

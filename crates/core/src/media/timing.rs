@@ -147,6 +147,9 @@ pub struct Bus {
     promised: VecDeque<BusyInterval>,
 }
 
+/// Number of reserved intervals that a bus of flash has memory for before it is used.
+const ROOM_TRANSFERS: usize = 4;
+
 #[derive(Clone, Copy, Debug)]
 struct BusyInterval {
     from: Time,
@@ -154,6 +157,16 @@ struct BusyInterval {
 }
 
 impl Bus {
+    /// Returns an idle bus that has the memory for its first transfers.
+    pub fn with_room() -> Bus {
+        Bus { promised: VecDeque::with_capacity(ROOM_TRANSFERS) }
+    }
+
+    /// Forgets all transfers and keeps their memory.
+    pub fn clear(&mut self) {
+        self.promised.clear();
+    }
+
     /// Reserves `length` at or after `ready` and returns its start. Calls come in the order of `now`, and `ready` is
     /// not before `now`.
     #[inline(always)]

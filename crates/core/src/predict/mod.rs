@@ -134,7 +134,8 @@ fn predict_workload(
         }
     }
     let demands = demands.over(workload.drives).by_bound();
-    let is_foreseen = foresees_queues(parts, &workload);
+    // Rounds wait for the longest of their reads, of which a closed form knows no distribution.
+    let is_foreseen = foresees_queues(parts, &workload) && job.query_ios() <= job.query_rounds;
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
 }

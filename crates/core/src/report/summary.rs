@@ -77,6 +77,9 @@ pub fn requests(outcome: &Outcome) -> Table {
         if job.commit.count() > 0 {
             table.row(request_row(job, "commit", [units::count(job.commits_per_s()), String::new()], &job.commit));
         }
+        if job.query.count() > 0 {
+            table.row(request_row(job, "query", [units::count(job.queries_per_s()), String::new()], &job.query));
+        }
     }
     table
 }

@@ -72,6 +72,7 @@ enum LatencyOf {
     Writes,
     Flushes,
     Commits,
+    Queries,
 }
 
 /// Outcome of a run with the latencies of all its jobs together.
@@ -82,6 +83,7 @@ struct MeasuredRun<'a> {
     writes: Latency,
     flushes: Latency,
     commits: Latency,
+    queries: Latency,
 }
 
 /// Name of the figure that says how well mean and p99 are known.
@@ -160,6 +162,16 @@ figures! {
     commit_p50_ns: percentile("commit p50", LatencyOf::Commits, P50).in_cells();
     /// 99th percentile of latency of commits, in ns.
     commit_p99_ns: percentile("commit p99", LatencyOf::Commits, P99).in_cells();
+    /// Number of queries: chains of reads that follow from one another.
+    queries: known("queries", Unit::Requests, |run| run.queries.count() as f64).in_cells();
+    /// Queries a second.
+    queries_per_s: known("queries a second", Unit::PerS, |run| run.sum(JobOutcome::queries_per_s)).column("queries/s", 1.0).in_cells();
+    /// Mean latency of queries, in ns, from the first read to the end of the last round; unknown without queries.
+    query_mean_ns: latency("query mean", LatencyOf::Queries, Latency::mean_ns).column("query mean us", 1e3).in_cells();
+    /// Median latency of queries, in ns.
+    query_p50_ns: percentile("query p50", LatencyOf::Queries, P50).in_cells();
+    /// 99th percentile of latency of queries, in ns.
+    query_p99_ns: percentile("query p99", LatencyOf::Queries, P99).in_cells();
     /// Utilisation of the busier direction of the link, 0 to 1.
     link_busy_share: known("link", Unit::Share, |run| run.link_busy_share()).in_cells();
     /// Utilisation of the link to the host, 0 to 1.
@@ -292,6 +304,7 @@ impl MeasuredRun<'_> {
             LatencyOf::Writes => &self.writes,
             LatencyOf::Flushes => &self.flushes,
             LatencyOf::Commits => &self.commits,
+            LatencyOf::Queries => &self.queries,
         }
     }
 
@@ -312,16 +325,17 @@ pub struct Figures([Option<f64>; COUNT]);
 impl Figures {
     /// Reads every figure from an outcome.
     pub fn of(outcome: &Outcome) -> Figures {
-        let [mut reads, mut writes, mut flushes, mut commits] = <[Latency; 4]>::default();
+        let [mut reads, mut writes, mut flushes, mut commits, mut queries] = <[Latency; 5]>::default();
         for job in &outcome.jobs {
             reads.merge(&job.read.total);
             writes.merge(&job.write.total);
             flushes.merge(&job.flush.total);
             commits.merge(&job.commit);
+            queries.merge(&job.query);
         }
         let mut all = reads.clone();
         all.merge(&writes);
-        let measured = MeasuredRun { outcome, all, reads, writes, flushes, commits };
+        let measured = MeasuredRun { outcome, all, reads, writes, flushes, commits, queries };
         Figures(FIGURES.each_ref().map(|figure| measured.read(figure.reading)))
     }
 

@@ -35,8 +35,18 @@ pub(super) struct Draft {
 }
 
 /// Options that choose the requests of a job, which a replay takes from its trace.
-const CHOOSING_REQUESTS: [&str; 8] =
-    ["rw", "bs", "bssplit", "rwmixread", "rwmixwrite", "random_distribution", "rate_iops", "rate_process"];
+const CHOOSING_REQUESTS: [&str; 10] = [
+    "rw",
+    "bs",
+    "bssplit",
+    "rwmixread",
+    "rwmixwrite",
+    "random_distribution",
+    "rate_iops",
+    "rate_process",
+    "query_rounds",
+    "group_commit",
+];
 
 /// fio's default of `bs`.
 pub(super) const BLOCK_BYTES_DEFAULT: u32 = 4096;
@@ -66,6 +76,8 @@ impl Job {
             waits: false,
             thinktime: Span::ZERO,
             thinktime_blocks: 1,
+            query_rounds: 0,
+            group_commit: 0,
             rate_iops_read: None,
             rate_iops_write: None,
             rate_process: RateProcess::Linear,
@@ -153,7 +165,11 @@ impl Draft {
         };
         [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));
         self.resolve_region(&mut job, limits.capacity_bytes);
-        if !job.thinktime.is_zero() {
+        if job.query_rounds > 0 && !self.given.contains(&"thinktime_blocks") {
+            // A query thinks between its rounds.
+            job.thinktime_blocks = job.iodepth;
+        }
+        if !job.thinktime.is_zero() && job.group_commit == 0 {
             // fio documentation, `thinktime_blocks`: "this setting effectively caps the queue depth".
             job.iodepth = job.iodepth.min(job.thinktime_blocks.max(1));
         }

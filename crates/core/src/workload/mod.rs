@@ -19,6 +19,7 @@ pub mod generator;
 mod job_file;
 pub mod options;
 mod pace;
+mod query;
 mod spelt;
 pub mod trace;
 mod values;
@@ -30,6 +31,7 @@ pub use defaults::{has_end, in_words, with_defaults};
 pub use flushes::Flushes;
 pub use generator::Generator;
 pub use job_file::JobFile;
+pub use query::{OpenQuery, Rounds};
 pub use trace::{Trace, TraceIo};
 pub use written::UnresolvedJobs;
 
@@ -123,6 +125,13 @@ pub struct Job {
     pub thinktime: Span,
     /// Number of requests between two pauses (fio `thinktime_blocks`).
     pub thinktime_blocks: u32,
+    /// Number of rounds of a query: `iodepth` reads that are issued only once all of the round before have completed. Zero if reads do not
+    /// follow from one another.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub query_rounds: u32,
+    /// Number of clients whose records each thread writes together and flushes once for all. Zero if the job is no such log.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub group_commit: u32,
     /// Reads per second and thread (fio `rate_iops`); none if they are not limited.
     pub rate_iops_read: Option<f64>,
     /// Writes per second and thread (fio `rate_iops`); none if they are not limited.
@@ -145,6 +154,11 @@ pub struct Job {
     pub replay_no_stall: bool,
 }
 
+/// True for zero, which is not part of a job's serialised form.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// Groups of jobs that run at the same time, in the order in which the groups run.
 pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
     jobs.chunk_by(|_, next| !next.waits)
@@ -156,6 +170,10 @@ impl Job {
         if let Some(trace) = &self.trace {
             let summary = trace.summary();
             return summary.sizes.keys().map(|(_, bytes)| *bytes).chain([summary.largest_bytes]).collect();
+        }
+        if self.group_commit > 0 {
+            let record = self.write_blocks.first().map_or(0, |share| share.bytes);
+            return vec![record, record.saturating_mul(self.group_commit)];
         }
         let reads = self.read_blocks.iter().filter(|_| self.read_percent > 0.0);
         let writes = self.write_blocks.iter().filter(|_| self.read_percent < 100.0);
@@ -187,6 +205,11 @@ impl Job {
     /// True if a steady state can be reached before requests are counted. A replay has no requests to spare for that.
     pub fn warms_up(&self) -> bool {
         self.is_steady() && self.trace.is_none() && self.has_writes()
+    }
+
+    /// Number of requests of one query; zero if the job makes no queries.
+    pub fn query_ios(&self) -> u32 {
+        self.query_rounds.saturating_mul(self.iodepth)
     }
 
     /// True if the job flushes its writes, as its options or its trace say.

@@ -68,7 +68,7 @@ fn period(rate_iops: f64) -> u128 {
 }
 
 /// An exponential gap by inversion of its cumulative distribution 1 - exp(-t / mean).
-fn exponential(mean_ps: f64, random: &mut Xoshiro256PlusPlus) -> Span {
+pub(super) fn exponential(mean_ps: f64, random: &mut Xoshiro256PlusPlus) -> Span {
     Span::from_ps((-libm::log1p(-unit(random)) * mean_ps).round() as u64).min(Span::MAX)
 }
 

@@ -76,6 +76,8 @@ impl Job {
         [
             thinks.then(|| ("thinktime", time(self.thinktime))),
             (thinks && self.thinktime_blocks > 1).then(|| ("thinktime_blocks", self.thinktime_blocks.to_string())),
+            (self.query_rounds > 0).then(|| ("query_rounds", self.query_rounds.to_string())),
+            (self.group_commit > 0).then(|| ("group_commit", self.group_commit.to_string())),
             rate.map(|rate| ("rate_iops", rate)),
             poisson.then(|| ("rate_process", String::from("poisson"))),
             scale,
@@ -161,6 +163,8 @@ mod tests {
                 ("io_size", "1g"),
             ],
             &[("rw", "rw"), ("rate_iops", "5k,1k"), ("rate_process", "poisson"), ("number_ios", "7")],
+            &[("rw", "randread"), ("iodepth", "4"), ("query_rounds", "15"), ("thinktime", "9us"), ("number_ios", "60")],
+            &[("rw", "write"), ("group_commit", "9"), ("fsync", "1"), ("thinktime", "9us"), ("number_ios", "60")],
             &[("rw", "read"), ("thinktime", "20us"), ("thinktime_blocks", "4"), ("iodepth", "4"), ("number_ios", "7")],
         ] {
             let job = job(options);

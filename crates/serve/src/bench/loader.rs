@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::random::mix;
 use phaselink_core::request::{Next, Op};
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Generator, Job};
+use phaselink_core::workload::{Generator, Job, OpenQuery, Rounds};
 
 use super::target::{LoadConnection, Measurement, longest_bytes};
 use crate::clock::Clock;
@@ -23,6 +23,10 @@ pub(super) struct Loader<C> {
     ended: bool,
     /// True while a flush is in flight, which the thread waits for as for a system call.
     is_flushing: bool,
+    rounds: Rounds,
+    /// Present query of a job that makes some, and the number of its requests.
+    query: OpenQuery,
+    query_ios: u32,
     /// Data of writes.
     data: Vec<u8>,
     completed: Vec<(usize, bool)>,
@@ -42,6 +46,9 @@ impl<C: LoadConnection> Loader<C> {
             next: None,
             ended: false,
             is_flushing: false,
+            rounds: Rounds::of(job),
+            query: OpenQuery::NEW,
+            query_ios: job.query_ios(),
             data: (0..u64::from(longest_bytes(job))).map(|place| mix(place) as u8).collect(),
             completed: Vec::new(),
             measured: Measurement { starts_at, ..Measurement::default() },
@@ -70,7 +77,7 @@ impl<C: LoadConnection> Loader<C> {
 
     /// Submits every request that is due and has a slot. Returns the instant of the next request, if it is known.
     fn fill(&mut self, now: Time) -> io::Result<Option<Time>> {
-        while !self.ended && !self.free.is_empty() && !self.is_flushing {
+        while !self.ended && !self.free.is_empty() && !self.is_flushing && self.rounds.may_issue(self.in_flight()) {
             self.next = self.next.or_else(|| self.generator.next(now));
             match self.next {
                 None if self.free.len() < self.in_flight.len() => break,
@@ -85,11 +92,17 @@ impl<C: LoadConnection> Loader<C> {
         Ok(None)
     }
 
+    /// Returns the number of requests in flight.
+    fn in_flight(&self) -> u32 {
+        (self.in_flight.len() - self.free.len()) as u32
+    }
+
     fn submit(&mut self, next: Next) -> io::Result<()> {
         let Some(slot) = self.free.pop() else { return Ok(()) };
         let data = if next.io.op == Op::Write { &self.data[..next.io.bytes as usize] } else { &[][..] };
         self.connection.submit(slot, next.io, data)?;
         self.in_flight[slot] = Some(next);
+        self.rounds.on_issue();
         self.is_flushing = next.io.op == Op::Flush;
         self.next = None;
         Ok(())
@@ -104,6 +117,12 @@ impl<C: LoadConnection> Loader<C> {
             self.is_flushing &= next.io.op != Op::Flush;
             self.measured.last = now;
             self.measured.tally.errors += u64::from(!is_fine);
+            if self.query_ios > 0
+                && let Some(begin) = self.query.complete(next.due, self.query_ios)
+                && begin >= self.ramp_end
+            {
+                self.measured.queries.record(now.since(begin));
+            }
             if next.due >= self.ramp_end && is_fine {
                 self.measured.tally.direction(next.io.op).count(next.io.bytes.into(), now.since(next.due));
             }

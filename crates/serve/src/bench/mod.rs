@@ -9,7 +9,7 @@ pub mod target;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::ledger::{CpuUse, JobOutcome, MeasuredState, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, JobOutcome, Latency, MeasuredState, Outcome, WireUse};
 use phaselink_core::problem::Problem;
 use phaselink_core::request::Op;
 use phaselink_core::time::{Span, Time};
@@ -76,8 +76,10 @@ fn job_outcomes(jobs: &[Job], measured: &[(usize, Measurement)]) -> Vec<JobOutco
 
 fn job_outcome(place: usize, group: u32, job: &Job, measured: &[(usize, Measurement)]) -> JobOutcome {
     let (mut sum, mut last, mut starts_at) = (Tally::default(), Time::ZERO, Time::NEVER);
+    let mut query = Latency::default();
     for (_, measured) in measured.iter().filter(|(of, _)| *of == place) {
         sum.merge(&measured.tally);
+        query.merge(&measured.queries);
         last = last.max(measured.last);
         starts_at = starts_at.min(measured.starts_at);
     }
@@ -88,6 +90,7 @@ fn job_outcome(place: usize, group: u32, job: &Job, measured: &[(usize, Measurem
         iodepth: job.iodepth,
         threads: job.threads,
         options: job.options(),
+        query,
         ..report::job(&sum, runtime)
     }
 }

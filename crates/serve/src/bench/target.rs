@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use phaselink_core::ledger::Latency;
 use phaselink_core::request::Io;
 use phaselink_core::time::Time;
 use phaselink_core::workload::{Generator, Job, Limits, side_by_side};
@@ -59,6 +60,8 @@ pub trait LoadConnection: Send {
 #[derive(Debug, Default)]
 pub struct Measurement {
     pub(super) tally: Tally,
+    /// Latencies of queries.
+    pub(super) queries: Latency,
     pub(super) starts_at: Time,
     /// Instant of the last completion.
     pub(super) last: Time,

@@ -155,7 +155,8 @@ impl Flash {
             },
             buffer: FlashBuffer::new(buffer),
             dies: vec![Die::default(); index(dies)],
-            buses: vec![Bus::default(); index(layout.channels)],
+            // Clones of one bus would have no room.
+            buses: (0..layout.channels).map(|_| Bus::with_room()).collect(),
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: media.acknowledge == Acknowledge::Late,
@@ -241,7 +242,7 @@ impl Flash {
         self.buffer.empty();
         self.read_ahead.forget();
         self.dies.fill(Die::default());
-        self.buses.fill(Bus::default());
+        self.buses.iter_mut().for_each(Bus::clear);
     }
 
     /// Flushes the buffer. Returns when everything that has been written survives a loss of power.

@@ -18,6 +18,9 @@ pub use zones::ZonedSpace;
 /// Largest number of threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
+/// Largest number of bytes that a group of clients commits together.
+const GROUP_BYTES_MAX: u32 = 1 << 30;
+
 /// Largest number of parts of requests in flight in one run. Each takes 470 bytes (measured), so that these take half a
 /// gibibyte.
 const PARTS_MAX: u64 = 1 << 20;
@@ -144,7 +147,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 30] = [
+const CHECKS: [Check; 32] = [
     threads,
     iodepth,
     mix,
@@ -158,6 +161,8 @@ const CHECKS: [Check; 30] = [
     write_rate,
     thinktime,
     thinktime_blocks,
+    query_rounds,
+    group_commit,
     time,
     end,
     amounts,
@@ -379,6 +384,65 @@ fn rate(what: &str, rate_iops: Option<f64>) -> Option<JobFinding> {
 fn thinktime_blocks(job: &Job, _: &Limits) -> Option<JobFinding> {
     let wrong = job.thinktime_blocks == 0 && !job.thinktime.is_zero();
     when(wrong, "thinktime_blocks", String::from("thinktime_blocks is 0"), "1 or more")
+}
+
+/// Refuses queries that write, or whose reads are due at times of their own.
+fn query_rounds(job: &Job, _: &Limits) -> Option<JobFinding> {
+    let rounds = job.query_rounds;
+    let refused = |found: &str, allowed: &str| {
+        Some(("query_rounds", format!("query_rounds={rounds} {found}"), String::from(allowed)))
+    };
+    match job {
+        _ if rounds == 0 => None,
+        Job { trace: Some(_), .. } => {
+            refused("with a trace", "a job without a trace, whose reads follow from one another")
+        }
+        Job { read_percent, .. } if *read_percent < 100.0 => {
+            refused("in a job that writes", "rw=randread or rw=read; writes go into a job beside it")
+        }
+        Job { rate_iops_read: Some(_), .. } => {
+            refused("with rate_iops", "thinktime between rounds, or a job without it")
+        }
+        Job { iodepth, thinktime, thinktime_blocks, .. } if !thinktime.is_zero() && thinktime_blocks != iodepth => {
+            let found = format!("with thinktime_blocks={thinktime_blocks} and rounds of iodepth={iodepth} reads");
+            refused(&found, &format!("thinktime_blocks={iodepth}, or none: a query thinks between its rounds"))
+        }
+        _ => None,
+    }
+}
+
+/// Refuses logs of clients that are no logs: that read, are not flushed after each write, or have more than one write in flight.
+fn group_commit(job: &Job, limits: &Limits) -> Option<JobFinding> {
+    let clients = job.group_commit;
+    let refused = |found: &str, allowed: &str| {
+        Some(("group_commit", format!("group_commit={clients} {found}"), String::from(allowed)))
+    };
+    let flushes = [job.flushes.fsync, job.flushes.fdatasync];
+    let record = job.write_blocks.first().map_or(0, |share| u64::from(share.bytes));
+    match job {
+        _ if clients == 0 => None,
+        Job { trace: Some(_), .. } => refused("with a trace", "a job without a trace, whose records are drawn"),
+        Job { read_percent, .. } if *read_percent > 0.0 => {
+            refused("in a job that reads", "rw=write; reads go into a job beside it")
+        }
+        Job { pattern: Pattern::Random, .. } => refused("with rw=randwrite", "rw=write: a log is written in order"),
+        Job { write_blocks, .. } if write_blocks.len() > 1 => {
+            refused("with several sizes", "one bs, the size of a record")
+        }
+        Job { rate_iops_write: Some(_), .. } => {
+            refused("with rate_iops", "thinktime of each client, or a job without it")
+        }
+        Job { iodepth, .. } if *iodepth > 1 => {
+            refused(&format!("with iodepth={iodepth}"), "iodepth=1: records that come meanwhile go into the next write")
+        }
+        _ if !flushes.contains(&1) => refused("without a flush after each write", "fsync=1 or fdatasync=1"),
+        _ if limits.zones.is_some() => refused("on a drive with zones", "a drive without zones"),
+        _ if record.saturating_mul(clients.into()) > u64::from(GROUP_BYTES_MAX) => {
+            let found = format!("with records of {record} bytes");
+            refused(&found, &format!("at most {GROUP_BYTES_MAX} bytes of all clients together"))
+        }
+        _ => None,
+    }
 }
 
 fn time(job: &Job, _: &Limits) -> Option<JobFinding> {

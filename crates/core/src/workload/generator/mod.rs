@@ -5,6 +5,7 @@
 //! drive's speed changes its requests. (With a rate on one direction only, or on both, the drive's speed decides which
 //! direction is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
 
+mod group_commit;
 mod zones;
 
 use super::addresses::Addresses;
@@ -15,6 +16,7 @@ use super::trace::{self, TraceIo};
 use super::{BlockShare, Distribution, Flushes, Job, Pattern};
 use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
+use group_commit::GroupCommit;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use zones::ZoneTurns;
@@ -33,6 +35,7 @@ pub struct Generator {
 #[derive(Clone, Debug)]
 enum RequestSource {
     Mix(Box<Mix>),
+    Log(Box<GroupCommit>),
     Replay(Replay),
 }
 
@@ -43,6 +46,9 @@ impl Generator {
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
         let source = match &job.trace {
             Some(requests) => RequestSource::Replay(Replay::new(job, requests)),
+            None if job.group_commit > 0 => {
+                RequestSource::Log(Box::new(GroupCommit::new(job, thread, capacity_bytes, seed)))
+            }
             None => RequestSource::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
         let (pause, budget) = (Pause::new(job), Budget::new(job));
@@ -76,6 +82,8 @@ impl Generator {
                 directions.for_each(|direction| direction.turns = turns);
             }
             RequestSource::Replay(replay) => replay.drive = turns.first,
+            // Flushes name no drive of several, so that there is one.
+            RequestSource::Log(_) => {}
         }
         self
     }
@@ -107,12 +115,14 @@ impl Generator {
         let wanted = match &mut self.source {
             RequestSource::Mix(mix) => mix.next(now),
             RequestSource::Replay(replay) => replay.next(now),
+            RequestSource::Log(log) => log.next(now),
         };
         let Next { io, due, drive, ends_commit } = wanted?;
         // Flushes are beside what a thread is to do, and so are resets of the zones that it writes.
         let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
         let is_beside = io.op == Op::Flush || is_reset;
-        let due = if is_beside { due } else { self.pause.delay(due, now) };
+        let thinks_itself = is_beside || matches!(self.source, RequestSource::Log(_));
+        let due = if thinks_itself { due } else { self.pause.delay(due, now) };
         let due_at = self.starts_at + due.since(Time::ZERO);
         let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
@@ -124,6 +134,15 @@ impl Generator {
     pub fn warming_up(mut self) -> Generator {
         (self.budget.counts_from, self.budget.ends_at) = (Time::NEVER, Time::NEVER);
         self
+    }
+
+    /// Takes the records of a log that a commit has just made durable, and calls `record` with the time at which each was handed in.
+    #[cold]
+    pub fn take_group(&mut self, mut record: impl FnMut(Time)) {
+        let starts_at = self.starts_at;
+        if let RequestSource::Log(log) = &mut self.source {
+            log.take_group(|handed_in| record(starts_at + handed_in.since(Time::ZERO)));
+        }
     }
 
     /// Issue time of the last request that has been given.

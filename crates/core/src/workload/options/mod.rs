@@ -91,6 +91,14 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["iodepth"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.iodepth = n)),
     value(&["thinktime"], MICROSECONDS, |d, v| values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)),
     value(&["thinktime_blocks"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)),
+    // Not an option of fio, which knows no requests that follow from others.
+    value(&["query_rounds"], "a whole number of rounds of iodepth reads, up to 10000", |d, v| {
+        values::whole_u32(v).filter(|rounds| *rounds <= 10_000).map(|n| d.job.query_rounds = n)
+    }),
+    // Not an option of fio, whose threads know no clients.
+    value(&["group_commit"], "a whole number of clients, up to 65536", |d, v| {
+        values::whole_u32(v).filter(|clients| *clients <= 65_536).map(|n| d.job.group_commit = n)
+    }),
     value(&["rate_iops"], "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes", set_rate_iops),
     value(&["rate_process"], "linear or poisson", set_rate_process),
     value(&["read_iolog"], "the path of one trace, of a format of docs/traces.md, without `:`", |d, v| {

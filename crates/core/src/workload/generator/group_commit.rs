@@ -1,0 +1,103 @@
+//! Group commit: clients whose records one thread writes to a log together, with one flush for all of them.
+//!
+//! ```text
+//!     client 1   think ──► record ├──────── commit ────────┤ think ──► ...
+//!     client 2        think ──► record ├──── commit ───────┤
+//!     client 3   think ──────────────────► record ├──────────── commit ──────────┤
+//!     thread     [write][flush]           [write of 1, 2 ][flush][write of 3 ...]
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::stream_seed;
+use crate::number::narrow;
+use crate::request::{Io, Next, Op};
+use crate::time::{Span, Time};
+use crate::workload::Job;
+use crate::workload::pace::exponential;
+
+/// Log of one thread, and the clients that wait for it.
+#[derive(Clone, Debug)]
+pub(super) struct GroupCommit {
+    random: Xoshiro256PlusPlus,
+    think: Span,
+    record_bytes: u32,
+    /// First byte of the log and its length, which is a whole number of records.
+    first_byte: u64,
+    log_bytes: u64,
+    position: u64,
+    /// Times at which clients hand in their next records, the earliest first.
+    clients: BinaryHeap<Reverse<Time>>,
+    /// Groups that have been written and whose commits have not been taken, the oldest first: the time at which each of their records was handed
+    /// in.
+    groups: VecDeque<Vec<Time>>,
+    /// Lists of groups that are over, whose memory the next ones take.
+    spare: Vec<Vec<Time>>,
+    /// Number of clients of the last group, which think once it is written.
+    committing: usize,
+}
+
+impl GroupCommit {
+    /// Returns the log of thread `thread` of `job`. All clients begin with a think time when the thread begins.
+    pub(super) fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> GroupCommit {
+        let record_bytes = job.write_blocks.first().map_or(0, |share| share.bytes);
+        let region_bytes = job.region_bytes(capacity_bytes);
+        GroupCommit {
+            random: Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &job.name, thread)),
+            think: job.thinktime,
+            record_bytes,
+            first_byte: job.offset,
+            log_bytes: region_bytes - region_bytes % u64::from(record_bytes),
+            position: 0,
+            clients: BinaryHeap::with_capacity(job.group_commit as usize),
+            groups: VecDeque::with_capacity(2),
+            spare: Vec::new(),
+            committing: job.group_commit as usize,
+        }
+    }
+
+    /// Returns the next write, of the thread that is free since `now`: its last group is committed. The records that wait go into it, at least one.
+    pub(super) fn next(&mut self, now: Time) -> Option<Next> {
+        self.let_think(now);
+        let due = self.clients.peek()?.0.max(now);
+        let mut group = self.spare.pop().unwrap_or_default();
+        group.clear();
+        // A write does not go round the end of the log.
+        let rest = (self.log_bytes - self.position) / u64::from(self.record_bytes);
+        while (group.len() as u64) < rest
+            && let Some(Reverse(handed_in)) = self.clients.peek().copied().filter(|client| client.0 <= due)
+        {
+            self.clients.pop();
+            group.push(handed_in);
+        }
+        let bytes = narrow::<u32, u64>(group.len() as u64 * u64::from(self.record_bytes));
+        let offset = self.first_byte + self.position;
+        self.position = (self.position + u64::from(bytes)) % self.log_bytes;
+        self.committing = group.len();
+        self.groups.push_back(group);
+        Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false })
+    }
+
+    /// Takes the oldest group, which is committed, and calls `record` with the time at which each of its records was handed in.
+    pub(super) fn take_group(&mut self, mut record: impl FnMut(Time)) {
+        if let Some(group) = self.groups.pop_front() {
+            group.iter().for_each(|handed_in| record(*handed_in));
+            self.spare.push(group);
+        }
+    }
+
+    /// Lets the clients of the last group think from `now` on.
+    fn let_think(&mut self, now: Time) {
+        for _ in 0..std::mem::take(&mut self.committing) {
+            let think = match self.think.is_zero() {
+                true => Span::ZERO,
+                false => exponential(self.think.as_ps() as f64, &mut self.random),
+            };
+            self.clients.push(Reverse(now + think));
+        }
+    }
+}
