@@ -72,7 +72,10 @@ impl Cell {
                 queries.stages.add(&job.read.stages);
             }
             if job.commit.count() > 0 {
-                [&job.write, &job.flush].into_iter().for_each(|part| commits.stages.add(&part.stages));
+                // Clients that commit together all wait for the same write and flush.
+                let clients = (job.commit.count() as f64 / job.write.ios.max(1) as f64).max(1.0);
+                let parts = [&job.write, &job.flush];
+                parts.into_iter().for_each(|part| commits.stages.add(&part.stages.scaled(clients)));
             }
         }
         let (usage, figures) = (usage(drive, jobs, &outcome), Figures::of(&outcome));

@@ -287,6 +287,11 @@ impl StageTimes {
         self.add_up(other);
     }
 
+    /// Returns the times multiplied by `factor`, rounded down.
+    pub fn scaled(&self, factor: f64) -> StageTimes {
+        StageTimes(self.0.map(|span| Span::from_ps((span.as_ps() as f64 * factor) as u64)))
+    }
+
     /// Adds the times of another request or run, and returns their sum.
     #[inline(always)] // Every request is added once.
     fn add_up(&mut self, other: &StageTimes) -> Span {
