@@ -27,6 +27,9 @@ drawing run '*-stages-of-job-read.svg' run nvme --iodepth 8 --number-ios 20000
 drawing compare '1-*.svg' compare nvme nvme-polled dc-express --bs 512,1k,2k,4k,8k,16k --iodepth 1 --ios 2000
 drawing sweep '1-*.svg' sweep examples/lanes-and-latency.sweep.toml --state "$pages/sweep.state.jsonl"
 drawing vector-search '1-*.svg' sweep examples/vector-search.sweep.toml --state "$pages/search.state.jsonl"
+drawing break-even '2-*.svg' breakeven slc-cpu
+drawing inference '1-*.svg' kvcache tlc-gen5 optane-p5800x --drives-per-host 4 --duration 600 --host-memory 256g --windows 4
+drawing what-if '1-*.svg' whatif --trace examples/recordings/sqlite.iolog.gz --recorded-on instant
 drawing dma '1-*.svg' dma --transfers 2000
 drawing reproduce '*-published-ones.svg' reproduce dc-express-fast14
 

@@ -85,11 +85,17 @@ fn stack(drawing: &mut String, y: &PlotAxis, keys: &[LegendKey], column: &Column
 fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
     let widest = columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1) as f64;
     let every = libm::ceil((widest * CHARACTER + 6.0) / room).max(1.0) as usize;
+    let is_number = |column: &Column| column.name.starts_with(|first: char| first.is_ascii_digit());
+    // Names that fit in two rows alternate, in the place of the axis' title. Of numbers, a part is enough.
+    let rows = if every == 2 && !columns.iter().all(is_number) { 2 } else { 1 };
     let mut text = String::new();
-    for (place, column) in columns.iter().enumerate().step_by(every) {
-        let (at, y) = (LEFT + room * (place as f64 + 0.5), foot + 19.0);
+    for (place, column) in columns.iter().enumerate().step_by(every / rows) {
+        let (at, y) = (LEFT + room * (place as f64 + 0.5), foot + 19.0 + 18.0 * (place % rows) as f64);
         let name = escape(&column.name);
         let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{name}</text>");
+    }
+    if rows == 2 {
+        return text;
     }
     let (at, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, foot + 37.0);
     let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(x));
@@ -115,6 +121,14 @@ mod tests {
         assert!(drawn.contains("y=\"175.50\" width=\"253.4\" height=\"50.50\""), "{drawn}");
         assert!(drawn.contains("y=\"24.00\" width=\"253.4\" height=\"151.50\""), "{drawn}");
         assert!(drawn.contains("</i>transfer") && !drawn.contains("</i>never"));
+    }
+
+    #[test]
+    fn names_that_fit_in_two_rows_are_all_there() {
+        let names = ["4 x optane-p5800x", "4 x tlc-gen5-long", "no drive", "no cache"];
+        let of: Vec<Column> = names.map(|name| Column { name: name.into(), parts: vec![1.0, 2.0, 0.0] }).into();
+        let drawn = drawn(&of);
+        assert!(names.iter().all(|name| drawn.contains(&format!(">{name}</text>"))), "{drawn}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `phaselink breakeven`: after how long without an access a block belongs on the drive rather than in memory.
 
+mod page;
+
 use clap::Args;
 use phaselink_core::breakeven::{BreakEven, Description, HISTORY, PARTS, break_even, sensitivity};
 use phaselink_core::problem::{Problem, Problems};
@@ -9,9 +11,10 @@ use phaselink_core::workload;
 use serde_json::{Value, json};
 
 use crate::ending::{Ending, Failure};
+use crate::output::ReportFlags;
 use crate::{describe, input, output};
 
-const EXAMPLES: &str = include_str!("../help/breakeven.txt");
+const EXAMPLES: &str = include_str!("../../help/breakeven.txt");
 
 /// Growth of each input of which the effect is shown.
 const GROWTH: f64 = 0.1;
@@ -44,14 +47,21 @@ pub(crate) struct Arguments {
     /// Print JSON instead of the tables
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    report: ReportFlags,
 }
 
 /// Runs the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let description = arguments.described()?;
+    let report = arguments.report.open()?;
     let times: Vec<BreakEven> = arguments.bs.iter().map(|bytes| break_even(&description, *bytes)).collect();
+    let document = || output::headed("breakeven", arguments.document(&description, &times));
+    if let Some(report) = report {
+        report.write(&page::page(&description, &times), &document())?;
+    }
     match arguments.json {
-        true => output::print_json(&output::headed("breakeven", arguments.document(&description, &times)))?,
+        true => output::print_json(&document())?,
         false => output::print(&arguments.page(&description, &times))?,
     }
     Ok(Ending::Fine)
@@ -84,25 +94,16 @@ impl Arguments {
     }
 
     fn page(&self, description: &Description, times: &[BreakEven]) -> String {
-        let mut page = format!("{}\n{}", conclusion(times), output::shown(&table(times)));
+        let mut page = format!("{}\n{}", describe::wrapped(&conclusion(times), ""), output::shown(&table(times)));
         if self.sensitivity {
             let bytes = times[0].block_bytes;
-            let mut table = Table::new().left("a tenth more of").right("changes the time by");
-            for (name, change) in sensitivity(description, bytes, GROWTH) {
-                table.row([String::from(name), format!("{:+.1} %", 100.0 * change)]);
-            }
+            let table = changes(&sensitivity(description, bytes, GROWTH));
             page += &format!("\nAt {}:\n{}", describe::size(bytes.into()), output::shown(&table));
         }
         if self.history {
-            let mut table =
-                Table::new().right("year").left("behind memory").right("page").right("break-even").left("inputs");
-            for rule in HISTORY {
-                let page = describe::size(rule.page_bytes as u64);
-                table.row([&rule.year.to_string(), rule.device, &page, &time(rule.seconds()), rule.source]);
-            }
-            page += &format!("\n{}", output::shown(&table));
+            page += &format!("\n{}", output::shown(&history()));
         }
-        page + &format!("\n{}", assumptions(description))
+        page + &format!("\n{}", describe::wrapped(&assumptions(description), "  "))
     }
 
     fn document(&self, description: &Description, times: &[BreakEven]) -> Value {
@@ -134,11 +135,7 @@ fn conclusion(times: &[BreakEven]) -> String {
         |it: &BreakEven| format!("{} for a block of {}", time(it.seconds()), describe::size(it.block_bytes.into()));
     let shown = if times.len() > 2 { vec![&times[0], &times[times.len() - 1]] } else { times.iter().collect() };
     let told: Vec<String> = shown.into_iter().map(place).collect();
-    let text = format!(
-        "Data that is accessed again within {} belongs in memory, other data on the drive.",
-        told.join(" and ")
-    );
-    describe::wrapped(&text, "")
+    format!("Data that is accessed again within {} belongs in memory, other data on the drive.", told.join(" and "))
 }
 
 fn table(times: &[BreakEven]) -> Table {
@@ -165,6 +162,25 @@ fn table(times: &[BreakEven]) -> Table {
     table
 }
 
+/// Returns the changes of a break-even time as a table.
+fn changes(changes: &[(&str, f64)]) -> Table {
+    let mut table = Table::new().left("a tenth more of").right("changes the time by");
+    for (name, change) in changes {
+        table.row([String::from(*name), format!("{:+.1} %", 100.0 * change)]);
+    }
+    table
+}
+
+/// Returns the rule's history as a table.
+fn history() -> Table {
+    let mut table = Table::new().right("year").left("behind memory").right("page").right("break-even").left("inputs");
+    for rule in HISTORY {
+        let page = describe::size(rule.page_bytes as u64);
+        table.row([&rule.year.to_string(), rule.device, &page, &time(rule.seconds()), rule.source]);
+    }
+    table
+}
+
 /// Formats seconds, and long times in minutes or hours.
 fn time(seconds: f64) -> String {
     match seconds {
@@ -181,7 +197,7 @@ fn assumptions(description: &Description) -> String {
         }
         None => String::from("the host does not limit"),
     };
-    let text = format!(
+    format!(
         "Assumed: {}; {} % of the drive's rate is used; {host}. The tail is of {} % of all reads.",
         match description.summary.as_str() {
             "" => "prices and rates of the file",
@@ -189,6 +205,5 @@ fn assumptions(description: &Description) -> String {
         },
         describe::figure(100.0 * description.utilisation),
         describe::figure(100.0 * description.percentile),
-    );
-    describe::wrapped(&text, "  ")
+    )
 }
