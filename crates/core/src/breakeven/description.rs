@@ -190,6 +190,29 @@ impl Description {
         Some(Description::parse(name, text).unwrap_or_else(|problems| panic!("{problems}")))
     }
 
+    /// Returns the shipped description of this name with overrides, each as `cells.channels=24`.
+    ///
+    /// # Errors
+    /// An unknown name, keys that no description has, and values that contradict each other.
+    pub fn shipped_with(name: &str, overrides: &[&str]) -> Result<Description, Problems> {
+        let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
+            let known: Vec<&str> = Description::shipped_names().collect();
+            return Err(Problem::new(name, None, format!("there is no description `{name}`"), known.join(", ")).into());
+        };
+        let refused = |found: String| Problem::new(name, None, found, "a key of the description and its value");
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| refused(error.to_string()))?;
+        for text in overrides {
+            let changed = toml::from_str(text).map_err(|error: toml::de::Error| {
+                refused(format!("`{text}`: {}", error.message()))
+            })?;
+            merge(&mut table, changed);
+        }
+        let description: Description =
+            table.try_into().map_err(|error: toml::de::Error| refused(String::from(error.message())))?;
+        description.check(name)?;
+        Ok(description)
+    }
+
     /// Reads a description in TOML.
     ///
     /// # Errors
@@ -294,6 +317,16 @@ impl Description {
             "drives": self.host.drives,
             "host_iops": self.host.iops,
         })
+    }
+}
+
+/// Puts the values of `changes` in the place of those of `table`, section by section.
+fn merge(table: &mut toml::Table, changes: toml::Table) {
+    for (key, value) in changes {
+        match (table.get_mut(&key), value) {
+            (Some(toml::Value::Table(inner)), toml::Value::Table(changes)) => merge(inner, changes),
+            (_, value) => _ = table.insert(key, value),
+        }
     }
 }
 

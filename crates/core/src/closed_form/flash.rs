@@ -6,7 +6,7 @@ use super::collection::round_time;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::{Acknowledge, Mapping, PlaneReads, Precondition};
+use crate::config::{Acknowledge, CommandBus, Mapping, PlaneReads, Precondition};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
@@ -129,6 +129,17 @@ impl Parts<'_> {
         let held = costs.command + self.page_read_time(workload) + transfer;
         demands.add("flash dies", self.planes_apart() * self.dies(), held, reads * from_cells);
         demands.add("flash channels", self.drive.media.channels.into(), transfer, reads * from_cells);
+        self.demand_commands(demands, reads * from_cells);
+    }
+
+    /// Adds the demand of so many commands on the bus that carries them.
+    fn demand_commands(&self, demands: &mut Demands, commands: f64) {
+        let resource = match self.drive.media.command_bus {
+            CommandBus::Unlimited => return,
+            CommandBus::Separate => "flash command buses",
+            CommandBus::Shared => "flash channels",
+        };
+        demands.add(resource, self.drive.media.channels.into(), self.drive.media.command, commands);
     }
 
     /// Least number of array reads of a request, each of which holds planes that read together, and the bytes that each
@@ -207,6 +218,8 @@ impl Parts<'_> {
         demands.add("flash dies", dies, costs.erase, planes * erased / block_bytes);
         let carried = programmed + moved + partial * unit_bytes;
         demands.add("flash channels", media.channels.into(), Span::from_ns_f64(carried * self.transfer_ns()), 1.0);
+        let page_bytes = f64::from(media.stripe_bytes) / f64::from(media.planes);
+        self.demand_commands(demands, programmed / page_bytes + reads);
         if amplification > 1.0 {
             let round = round_time(media, translation, amplification);
             demands.add(GARBAGE_COLLECTION, 1.0, round, leaving / self.line_bytes());

@@ -57,7 +57,7 @@ section! {
         /// Number of lanes after a `retrain`; 0: unchanged
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
         /// PCI Express generation, and so data rate, after a `retrain`; 0: unchanged
-        generation => generation: u8 = 0, 0..=6;
+        generation => generation: u8 = 0, 0..=7;
         /// Duration of the outage: of the link for a `retrain`, of returned credits for `starve-credits`, of the device for a `reset`, or of the device until it has restarted for a `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
     }

@@ -7,8 +7,8 @@ use crate::time::Span;
 section! {
     /// The PCI Express link between the root port and the device.
     pub struct Link ("link") {
-        /// PCI Express generation of the link: 2.5, 5, 8, 16, 32 or 64 GT/s a lane (PCI Express Base Specification 6.0, section 4.2)
-        generation => generation: u8 = 2, 1..=6;
+        /// PCI Express generation of the link: 2.5, 5, 8, 16, 32, 64 or 128 GT/s a lane (PCI Express Base Specification 7.0, section 4.2)
+        generation => generation: u8 = 2, 1..=7;
         /// Number of lanes of the link
         lanes => lanes: u8 = 4, [1, 2, 4, 8, 12, 16, 32];
         /// Largest payload of one packet (Max_Payload_Size)
@@ -35,12 +35,12 @@ section! {
         dllps => dllps: bool = true, any();
         /// True if skip ordered sets take time on the wire
         skip_ordered_sets => skip_ordered_sets: bool = true, any();
-        /// Number of posted header credits that each receiver advertises (one a packet)
-        posted_header_credits => posted_header_credits: u16 = 64, 1..=127;
-        /// Number of posted data credits that each receiver advertises (16 bytes each)
-        posted_data_credits => posted_data_credits: u16 = 1024, 8..=2047;
-        /// Number of non-posted header credits that each receiver advertises (one a packet)
-        non_posted_header_credits => non_posted_header_credits: u16 = 64, 1..=127;
+        /// Number of posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
+        posted_header_credits => posted_header_credits: u16 = 64, 1..=2032;
+        /// Number of posted data credits that each receiver advertises (16 bytes each); above 2047 with scaled flow control
+        posted_data_credits => posted_data_credits: u16 = 1024, 8..=32752;
+        /// Number of non-posted header credits that each receiver advertises (one a packet); above 127 with scaled flow control
+        non_posted_header_credits => non_posted_header_credits: u16 = 64, 1..=2032;
         /// Number of reads that the device may have outstanding (transaction tags)
         read_tags => read_tags: u16 = 32, 1..=1024;
         /// Probability that a transmitted bit arrives wrong; its packet is then replayed

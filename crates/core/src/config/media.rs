@@ -73,6 +73,8 @@ section! {
         planes => planes: u8 = 1, 1..=16;
         /// Flash: `together` if all planes of a bank read the same page number at a time, `independent` if each can read another page
         plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any();
+        /// Flash: wires that carry the command of an access for `command_ns`: `unlimited` (each die has its own), `separate` (one command bus for each channel, beside its data bus) or `shared` (the channel's data bus)
+        command_bus => command_bus: CommandBus = CommandBus::Unlimited, any();
         /// Flash: number of pages of a block in one plane
         block_pages => block_pages: u32 = 256, 1..=1 << 20;
         /// Flash with two or three bits a cell: time of an array read of the page in a cell's second bit; 0: as `read_ns`
@@ -136,6 +138,19 @@ pub enum PlaneReads {
 }
 
 names! { PlaneReads { "together" => Together, "independent" => Independent } }
+
+/// Wires that carry the commands of a channel's flash dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandBus {
+    /// Wires of each die's own, so that no command waits for another.
+    Unlimited,
+    /// A command bus for each channel, beside its data bus.
+    Separate,
+    /// The channel's data bus.
+    Shared,
+}
+
+names! { CommandBus { "unlimited" => Unlimited, "separate" => Separate, "shared" => Shared } }
 
 /// Time at which a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub use fault::{Fault, FaultAction, FaultDirection, FaultMoment, FaultOperation,
 pub use host::{Host, IdleState, Wait};
 pub use inside::{Buffer, Controller, Mapping, Precondition, Translation};
 pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
-pub use media::{Acknowledge, DataPattern, Media, PlaneReads, Technology, WearLevelling};
+pub use media::{Acknowledge, CommandBus, DataPattern, Media, PlaneReads, Technology, WearLevelling};
 pub use peer::{Peer, PeerHolds};
 pub use policies::PolicyName;
 pub use power::Power;

@@ -11,7 +11,7 @@ section! {
         /// Contents of the peer's memory that would otherwise be in host memory: `nothing` (there is no peer), `data` (user data), or `all` (user data and queues: the peer then submits requests itself, and [host] and [stack] describe its threads and their software)
         holds => holds: PeerHolds = PeerHolds::Nothing, any();
         /// PCI Express generation of the peer's link to the switch, with the values of link.generation
-        link_generation => generation: u8 = 5, 1..=6;
+        link_generation => generation: u8 = 5, 1..=7;
         /// Number of lanes of the peer's link to the switch
         link_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
         /// Largest payload of a packet that a drive writes to the peer; 0 for link.max_payload_bytes

@@ -11,7 +11,7 @@ section! {
         /// Number of drives behind each switch, filled from the first switch on; 0 for no switches
         drives => drives: u16 = 0, 0..=64;
         /// PCI Express generation of a switch's uplink, with the values of link.generation
-        uplink_generation => generation: u8 = 4, 1..=6;
+        uplink_generation => generation: u8 = 4, 1..=7;
         /// Number of lanes of a switch's uplink
         uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
         /// Time that a packet takes through a switch and its ports, without its time on the wires (HighPoint on Broadcom's PEX89048, generation 5: 115 ns)

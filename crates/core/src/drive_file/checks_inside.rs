@@ -44,6 +44,7 @@ const TRANSLATION_KEYS: &[&str] = &[
     "buffer.read_ahead_kib",
     "media.planes",
     "media.plane_reads",
+    "media.command_bus",
     "media.block_pages",
     "media.read_centre_ns",
     "media.read_upper_ns",

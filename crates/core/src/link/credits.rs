@@ -11,15 +11,14 @@
 //!                                   UpdateFC of each packet reaches the sender
 //! ```
 
-use crate::number::narrow;
+use crate::number::{index, narrow};
 use crate::time::{Span, Time};
 
 /// Bytes of one data credit (PCI Express Base Specification 6.0, section 2.6.1).
 const DATA_CREDIT_BYTES: u32 = 16;
 
-/// Capacity of the ring of runs, a power of two. A receiver advertises fewer header credits than that, and every run
-/// holds at least one.
-const RUNS: usize = 128;
+/// Least capacity of the ring of runs, a power of two: the header credits of a receiver without scaled flow control.
+const RUNS_MIN: usize = 128;
 
 /// Packets whose credits return one by one, `every` apart, the first at `first_at` and the last at `last_at`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,10 +53,11 @@ impl ReturnRun {
     }
 }
 
-/// Ring of runs in the order of their return.
+/// Ring of runs in the order of their return. Its capacity is a power of two above the number of header credits, of which
+/// every run holds at least one.
 #[derive(Clone, Debug)]
 struct ReturnRuns {
-    places: [ReturnRun; RUNS],
+    places: Box<[ReturnRun]>,
     /// Number of runs ever taken from the front, and ever added at the back; both count up and are reduced modulo the
     /// capacity.
     taken: usize,
@@ -65,21 +65,30 @@ struct ReturnRuns {
 }
 
 impl ReturnRuns {
-    fn new() -> ReturnRuns {
-        ReturnRuns { places: [ReturnRun::default(); RUNS], taken: 0, put: 0 }
+    fn new(headers: u32) -> ReturnRuns {
+        let capacity = (index(headers) + 1).next_power_of_two().max(RUNS_MIN);
+        ReturnRuns { places: vec![ReturnRun::default(); capacity].into(), taken: 0, put: 0 }
+    }
+
+    /// Place of a run in the ring, by its number.
+    #[inline(always)]
+    fn place(&self, number: usize) -> usize {
+        number & (self.places.len() - 1)
     }
 
     #[inline]
     fn front(&mut self) -> Option<&mut ReturnRun> {
-        (self.taken != self.put).then(|| &mut self.places[self.taken % RUNS])
+        let place = self.place(self.taken);
+        (self.taken != self.put).then(|| &mut self.places[place])
     }
 
     fn first(&self) -> Option<&ReturnRun> {
-        (self.taken != self.put).then(|| &self.places[self.taken % RUNS])
+        (self.taken != self.put).then(|| &self.places[self.place(self.taken)])
     }
 
     fn back(&mut self) -> Option<&mut ReturnRun> {
-        (self.taken != self.put).then(|| &mut self.places[(self.put - 1) % RUNS])
+        let place = self.place(self.put.wrapping_sub(1));
+        (self.taken != self.put).then(|| &mut self.places[place])
     }
 
     fn pop(&mut self) -> Option<ReturnRun> {
@@ -90,17 +99,24 @@ impl ReturnRuns {
 
     #[inline]
     fn push(&mut self, run: ReturnRun) {
-        assert!(self.put - self.taken < RUNS, "more runs of returning credits than the receiver advertised headers");
-        self.places[self.put % RUNS] = run;
+        let is_room = self.put - self.taken < self.places.len();
+        assert!(is_room, "more runs of returning credits than the receiver advertised headers");
+        let place = self.place(self.put);
+        self.places[place] = run;
         self.put += 1;
     }
 
+    /// Returns the runs, from the first that returns.
+    fn iter(&self) -> impl Iterator<Item = ReturnRun> {
+        (self.taken..self.put).map(|number| self.places[self.place(number)])
+    }
+
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut ReturnRun> {
-        let (taken, put) = (self.taken, self.put);
+        let (taken, put, mask) = (self.taken, self.put, self.places.len() - 1);
         self.places
             .iter_mut()
             .enumerate()
-            .filter(move |(place, _)| (place.wrapping_sub(taken)) % RUNS < put - taken)
+            .filter(move |(place, _)| (place.wrapping_sub(taken)) & mask < put - taken)
             .map(|(_, run)| run)
     }
 }
@@ -145,7 +161,7 @@ impl Credits {
             advertised: (headers, data),
             headers_free: headers,
             data_free: data,
-            returning: ReturnRuns::new(),
+            returning: ReturnRuns::new(headers),
             returns,
             next_turn: Time::ZERO,
             asked_at: Time::ZERO,
@@ -202,16 +218,17 @@ impl Credits {
     #[cold]
     fn sendable_in_time(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         let (mut headers, mut data) = (self.headers_free, self.data_free);
-        let mut returning = self.returning.clone();
+        let mut returning = self.returning.iter();
+        let mut next = returning.next();
         for sent in 0..packets {
             let at = now + every * u64::from(sent);
-            while let Some(run) = returning.front().filter(|run| run.first_at <= at) {
+            while let Some(run) = next.as_mut().filter(|run| run.first_at <= at) {
                 headers += 1;
                 data += run.data_each;
                 run.first_at += run.every;
                 run.packets -= 1;
                 if run.packets == 0 {
-                    returning.taken += 1;
+                    next = returning.next();
                 }
             }
             if headers == 0 || data < data_each {
@@ -314,7 +331,7 @@ impl Credits {
     /// receiver hold everything that arrives meanwhile (DC Express, section 3). Other credits keep their times.
     pub fn hold(&mut self, from: Time, until: Time) {
         self.collect_returned(self.asked_at);
-        let mut returning = std::mem::replace(&mut self.returning, ReturnRuns::new());
+        let mut returning = std::mem::replace(&mut self.returning, ReturnRuns::new(self.advertised.0));
         while let Some(run) = returning.pop() {
             let (before, rest) = run.split(from);
             let (held, after) = rest.split(until);

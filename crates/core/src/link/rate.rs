@@ -30,7 +30,9 @@ impl WireRate {
             1 => (4_000, 1),
             2 => (2_000, 1),
             generation @ 3..=5 => (130 * (1_000 >> (generation - 3)), 128),
-            _ => (125 * FLIT.0, FLIT.1),
+            6 => (125 * FLIT.0, FLIT.1),
+            // Twice the symbols of generation 6 in flits of the same size (PCI Express Base Specification 7.0, section 4.2).
+            _ => (125 * FLIT.0, 2 * FLIT.1),
         };
         let (every, skip) = match (link.skip_ordered_sets, link.generation) {
             (false, _) => (1, 0),
@@ -79,9 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn generations_1_to_6_have_the_rates_of_the_specification() {
-        let rates = [0.25, 0.5, 0.984_615, 1.969_231, 3.938_462, 7.375];
-        for (generation, expected) in (1..=6).zip(rates) {
+    fn generations_1_to_7_have_the_rates_of_the_specification() {
+        let rates = [0.25, 0.5, 0.984_615, 1.969_231, 3.938_462, 7.375, 14.75];
+        for (generation, expected) in (1..=7).zip(rates) {
             let found = rate(generation, 1, false).bytes_per_ns();
             assert!((found - expected).abs() < 1e-6, "generation {generation}: {found}");
         }
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn skip_ordered_sets_cost_a_quarter_of_a_per_cent() {
-        for generation in 1..=6 {
+        for generation in 1..=7 {
             let ratio = rate(generation, 4, false).bytes_per_ns() / rate(generation, 4, true).bytes_per_ns();
             assert!((1.0025..1.0027).contains(&ratio), "generation {generation}: {ratio}");
         }

@@ -407,7 +407,7 @@ impl Media {
 
     /// Returns the use of dies and channels of flash up to `now`; nothing for other memories.
     pub fn uses(&self, now: Time) -> Vec<PartUse> {
-        self.flash().map_or(Vec::new(), |flash| flash.uses(now).into())
+        self.flash().map_or(Vec::new(), |flash| flash.uses(now))
     }
 
     /// True if a write buffer in front of the memory, if there is one, has been turned over.

@@ -56,6 +56,7 @@ pub(super) fn evaluate(
         Expression::Number(number) => Ok(ExpressionValue::Number(*number)),
         Expression::Truth(truth) => Ok(ExpressionValue::Truth(*truth)),
         Expression::Measured(experiment, quantity) => Ok(measured(&experiments[*experiment], quantity, read)),
+        Expression::Returned(form, values) => Ok(series_of(&experiments[*form], values.clone())),
         Expression::Swept(experiment) => swept(&experiments[*experiment]),
         Expression::At(series, point) => at(value_of(series)?, *point),
         Expression::Negate(inner) => map(value_of(inner)?, "-", |number| -number),
@@ -73,7 +74,11 @@ fn measured(
     quantity: &Quantity,
     read: &impl Fn(usize, &Quantity) -> f64,
 ) -> ExpressionValue {
-    let values: Vec<f64> = experiment.runs.iter().map(|run| read(*run, quantity)).collect();
+    series_of(experiment, experiment.runs.iter().map(|run| read(*run, quantity)).collect())
+}
+
+/// Value for each swept value as a series, or the only value as a number.
+fn series_of(experiment: &PlanExperiment, values: Vec<f64>) -> ExpressionValue {
     match &experiment.swept {
         Some(points) => ExpressionValue::Series { points: points.clone(), values },
         None => ExpressionValue::Number(values[0]),
@@ -274,6 +279,7 @@ mod tests {
         let sweep = |name: &str, runs: Vec<usize>, points: Option<Vec<f64>>| PlanExperiment {
             name: String::from(name),
             runs,
+            forms: Vec::new(),
             swept: points,
         };
         vec![

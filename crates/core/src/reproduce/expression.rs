@@ -12,6 +12,7 @@
 use super::lexer::{ExpressionToken, tokens};
 use super::mistake::Mistake;
 use super::plan_experiment::PlanExperiment;
+use super::plan_form;
 use super::quantity::Quantity;
 
 /// A parsed expression.
@@ -21,6 +22,8 @@ pub(super) enum Expression {
     Truth(bool),
     /// A quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps.
     Measured(usize, Quantity),
+    /// What a closed form, given by its index in the plan, returns: one value, or one for each swept value.
+    Returned(usize, Vec<f64>),
     /// The swept values of an experiment.
     Swept(usize),
     /// The value of a series at one of its swept values.
@@ -265,9 +268,14 @@ impl<'a> Parser<'a> {
     /// Resolves the name `experiment.quantity`.
     fn measured(&mut self, name: &str) -> Expression {
         let (experiment, path) = name.split_once('.').unwrap_or((name, ""));
-        let experiment = self.experiment(experiment);
-        match Quantity::parse(path) {
-            Ok(quantity) => Expression::Measured(experiment, quantity),
+        let place = self.experiment(experiment);
+        let form = self.experiments.get(place).filter(|found| found.is_form() && found.name == experiment);
+        let parsed = match form {
+            Some(form) => plan_form::read(path, &form.forms).map(|values| Expression::Returned(place, values)),
+            None => Quantity::parse(path).map(|quantity| Expression::Measured(place, quantity)),
+        };
+        match parsed {
+            Ok(expression) => expression,
             Err(mistake) => {
                 self.faults.push(mistake);
                 Expression::Number(f64::NAN)
@@ -332,12 +340,13 @@ fn unexpected(token: Option<ExpressionToken<'_>>, allowed: &str) -> Mistake {
 }
 
 impl Expression {
-    /// Calls `visit` with each experiment's index and the quantity that is read of it (`None` for its swept values).
+    /// Calls `visit` with each experiment's index and the quantity that is read of it (`None` for its swept values, and
+    /// for what a closed form returns).
     pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
         match self {
             Expression::Number(_) | Expression::Truth(_) => {}
             Expression::Measured(experiment, quantity) => visit(*experiment, Some(quantity)),
-            Expression::Swept(experiment) => visit(*experiment, None),
+            Expression::Swept(experiment) | Expression::Returned(experiment, _) => visit(*experiment, None),
             Expression::At(inner, _) | Expression::Negate(inner) | Expression::Not(inner) => inner.visit(visit),
             Expression::Binary(_, left, right) => {
                 left.visit(visit);

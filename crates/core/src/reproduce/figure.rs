@@ -115,8 +115,9 @@ impl Reproduction {
             if let Some((id, _)) = figure.published.iter().find(|(id, _)| self.published(id).is_none()) {
                 return Some((format!("`{id}` is no row with a number"), "the id of such a row of expected.csv"));
             }
-            let is_swept = figure.stages.is_none_or(|place| experiments[place].swept.is_some());
-            (!is_swept).then(|| (String::from("stages of an experiment that sweeps nothing"), "one with a sweep"))
+            let has_stages = |place: usize| experiments[place].swept.is_some() && !experiments[place].is_form();
+            let found = || String::from("stages of an experiment that sweeps nothing");
+            (!figure.stages.is_none_or(has_stages)).then(|| (found(), "one with runs and a sweep"))
         };
         let problems = self.plan.figures.iter().filter_map(|figure| Some((figure, problem(figure)?)));
         problems.map(|(figure, (found, allowed))| figure.place.problem(found, allowed)).collect()

@@ -22,6 +22,7 @@ mod mistake;
 pub mod papers;
 mod plan;
 mod plan_experiment;
+mod plan_form;
 mod printed;
 mod quantity;
 mod run_value;
@@ -38,6 +39,7 @@ use crate::config::UncertaintyCause;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
+use crate::results::documents::Provenance;
 use dependence::RowDependence;
 use evaluate::{ExpressionValue, evaluate};
 use expected::Expected;
@@ -286,10 +288,16 @@ impl Reproduction {
         Some(row.place.problem(found, allowed))
     }
 
-    /// Problem of a result that reads no run: a value that follows from given numbers alone is an input.
+    /// Problem of a result that reads no run: a value that follows from given numbers alone is an input, and one that a
+    /// closed form returns is said to be returned.
     fn idleness(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let mut reads_runs = false;
         self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
+        if !reads_runs && self.reads_form(row) {
+            let is_told = row.provenance == Some(Provenance::Returned);
+            let found = format!("`{}` is what a closed form returns", row.id);
+            return (!is_told).then(|| row.place.problem(found, "provenance = \"returned\""));
+        }
         let is_idle = !reads_runs && expected.kind != ClaimKind::Input;
         is_idle.then(|| expected.place.problem(format!("`{}` reads no result of a run", row.id), "the kind input"))
     }
@@ -304,6 +312,15 @@ impl Reproduction {
         self.visit(row, &mut |run, quantity| faults.extend(quantity.check(&facts[run]).err()));
         faults.dedup();
         faults
+    }
+
+    /// True if a row's value reads what a closed form returns.
+    fn reads_form(&self, row: &PlanRow) -> bool {
+        let mut reads_form = false;
+        if let Some(value) = &row.value {
+            value.visit(&mut |place, _| reads_form |= self.plan.experiments[place].is_form());
+        }
+        reads_form
     }
 
     /// Calls `visit` with every run and quantity that a row's value reads.

@@ -18,6 +18,12 @@
 //! transfers = { op = "read", outstanding = 64 }   # in place of a job: what `phaselink dma` takes
 //! sweep = { key = "transfers.size", values = [64, 256] }
 //!
+//! [[form]]                                   # closed form: what `phaselink breakeven` computes, without a run
+//! name = "peak"
+//! description = "slc-cpu"                    # shipped description of prices and rates
+//! set = ["cells.channels=16"]                # overrides of it
+//! sweep = { key = "block_bytes", values = [512, 4096] }
+//!
 //! [[row]]
 //! id = "DCX-512-lat"                         # of expected.csv
 //! value = "at(sizes.mean_ns, 512)"           # an expression
@@ -33,11 +39,13 @@
 //! ```
 //!
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
-//! option as `job.OPTION`, or one of `phaselink dma` as `transfers.OPTION`.
+//! option as `job.OPTION`, or one of `phaselink dma` as `transfers.OPTION`. The sweep of a form varies a key of its
+//! description, or `block_bytes`. A row that reads forms and no run has `provenance = "returned"`.
 
 use super::expression::{Expression, parse};
 use super::mistake::Mistake;
 use super::plan_experiment::PlanExperiment;
+use super::plan_form::FormSpec;
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
 use crate::results::current_name;
@@ -136,10 +144,13 @@ struct PlanSweep {
 
 impl PlanReader<'_> {
     fn document(&mut self, table: &Table) {
-        self.refuse_others(table, &["seed", "job", "experiment", "row", "figure"]);
+        self.refuse_others(table, &["seed", "job", "experiment", "form", "row", "figure"]);
         let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
         for experiment in self.tables(table, "experiment") {
             self.experiment(experiment, &defaults);
+        }
+        for form in self.tables(table, "form") {
+            self.form(form);
         }
         for row in self.tables(table, "row") {
             self.row(row);
@@ -173,7 +184,31 @@ impl PlanReader<'_> {
         };
         let runs = specs.into_iter().map(|spec| self.plan.place_of(spec, place)).collect();
         let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());
-        self.plan.experiments.push(PlanExperiment { name, runs, swept });
+        self.plan.experiments.push(PlanExperiment { name, runs, forms: Vec::new(), swept });
+    }
+
+    fn form(&mut self, entry: (&Place, &Table)) {
+        let (place, table) = entry;
+        self.refuse_others(table, &["name", "description", "set", "sweep"]);
+        let name = self.name(place, table);
+        let base = FormSpec {
+            description: self.required(place, table, "description"),
+            set: self.strings(table, "set").unwrap_or_default(),
+        };
+        let sweep = self.sweep(table);
+        let specs = match &sweep {
+            None => vec![base],
+            Some(sweep) => sweep.values.iter().map(|(_, text)| base.with(&sweep.key, text)).collect(),
+        };
+        let mut forms = Vec::new();
+        for spec in specs {
+            match spec.value() {
+                Ok(value) => forms.push(value),
+                Err(refused) => self.problems.extend(refused.0.into_iter().map(|it| place.problem(it.found, &it.allowed))),
+            }
+        }
+        let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());
+        self.plan.experiments.push(PlanExperiment { name, runs: Vec::new(), forms, swept });
     }
 
     fn name(&mut self, place: &Place, table: &Table) -> String {

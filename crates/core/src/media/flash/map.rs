@@ -38,7 +38,8 @@ impl Flash {
             false => super::die::Planes { first: 0, last: index(self.layout.planes) - 1 },
         };
         let length = self.array_read(row.page);
-        let read_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend) + length;
+        let free_at = self.dies[index(row.die)].read(now, at, planes, length, self.costs.suspend);
+        let read_at = self.begin_command(now, index(row.die % self.layout.channels), free_at) + length;
         let transfer = self.costs.bus.transfer_time(self.layout.unit_bytes);
         let crossed = self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer;
         self.dies[index(row.die)].hold_until(planes, crossed);

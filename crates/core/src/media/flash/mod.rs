@@ -36,7 +36,7 @@ use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
 use super::translation::{MapShape, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use super::{Activity, WriteTiming};
-use crate::config::{self, Acknowledge, PlaneReads, Precondition};
+use crate::config::{self, Acknowledge, CommandBus, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
@@ -55,9 +55,14 @@ pub struct Flash {
     translation: TranslationLayer,
     buffer: FlashBuffer,
     dies: Vec<Die>,
-    /// Size of the namespace in bytes.
+    /// Data bus of each channel.
     buses: Vec<Bus>,
+    /// Command bus of each channel; empty if commands travel on other wires.
+    command_buses: Vec<Bus>,
+    /// Time for which commands hold the command buses, summed over the channels.
+    command_buses_busy: Span,
     read_ahead: ReadAhead,
+    /// Size of the namespace in bytes.
     capacity_bytes: u64,
     /// True if a write is acknowledged only when it is in the cells.
     waits_for_cells: bool,
@@ -95,6 +100,8 @@ pub struct FlashCosts {
     pub erase: Span,
     /// Time to suspend an operation; `None` if dies cannot.
     pub suspend: Option<Span>,
+    /// Wires that carry the commands.
+    pub command_bus: CommandBus,
     /// Transfer rate of a channel.
     pub bus: BusRate,
     /// Time of the ECC decoder after each read.
@@ -157,6 +164,11 @@ impl Flash {
             dies: vec![Die::default(); index(dies)],
             // Clones of one bus would have no room.
             buses: (0..layout.channels).map(|_| Bus::with_room()).collect(),
+            command_buses: match media.command_bus {
+                CommandBus::Separate => (0..layout.channels).map(|_| Bus::with_room()).collect(),
+                CommandBus::Unlimited | CommandBus::Shared => Vec::new(),
+            },
+            command_buses_busy: Span::ZERO,
             read_ahead: ReadAhead::new(u64::from(buffer.read_ahead_kib) << 10),
             capacity_bytes: media.capacity_mib << 20,
             waits_for_cells: media.acknowledge == Acknowledge::Late,
@@ -243,6 +255,7 @@ impl Flash {
         self.read_ahead.forget();
         self.dies.fill(Die::default());
         self.buses.iter_mut().for_each(Bus::clear);
+        self.command_buses.iter_mut().for_each(Bus::clear);
     }
 
     /// Flushes the buffer. Returns when everything that has been written survives a loss of power.
@@ -388,13 +401,41 @@ impl Flash {
         let mut ready = self.dies[index(die)].takes_data_at(now).max(at);
         let mut crossed = ready;
         for _ in 0..pages {
-            crossed = self.buses[channel].promise(now, ready, page) + page;
+            let commanded = self.program_command(now, channel, ready);
+            crossed = self.buses[channel].promise(now, commanded, page) + page;
             ready = crossed + page;
         }
         let length = self.program_or_erase(program);
         self.activity.buses_busy += page * u64::from(pages);
         self.activity.banks_busy += length;
         self.dies[index(die)].enqueue(now, crossed, length)
+    }
+
+    /// Sends the command of an access to a channel from `ready` on. Returns when it begins, which is at once unless other
+    /// commands or data hold the wires.
+    #[inline]
+    fn begin_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
+        let command = self.costs.command;
+        match self.costs.command_bus {
+            CommandBus::Unlimited => ready,
+            CommandBus::Separate => {
+                self.command_buses_busy += command;
+                self.command_buses[channel].promise(now, ready, command)
+            }
+            CommandBus::Shared => {
+                self.activity.buses_busy += command;
+                self.buses[channel].promise(now, ready, command)
+            }
+        }
+    }
+
+    /// Sends the command of a page's program to a channel from `ready` on. Returns when its data may follow. Without a bus
+    /// for commands, they are part of the time of the program.
+    fn program_command(&mut self, now: Time, channel: usize, ready: Time) -> Time {
+        match self.costs.command_bus {
+            CommandBus::Unlimited => ready,
+            _ => self.begin_command(now, channel, ready) + self.costs.command,
+        }
     }
 
     /// Returns the time of a program or an erase that takes this on average.
@@ -457,11 +498,14 @@ impl Flash {
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
-        let read_at = self.dies[index(row.die)].enqueue(now, at, length);
+        let done_at = self.dies[index(row.die)].enqueue(now, at, length);
+        let channel = index(row.die % self.layout.channels);
+        let begins_at = (done_at - length).max(now);
+        let read_at = done_at + self.begin_command(now, channel, begins_at).since(begins_at);
         let transfer = self.costs.bus.transfer_time(units * self.layout.unit_bytes);
         self.activity.banks_busy += length;
         self.activity.buses_busy += transfer;
-        self.buses[index(row.die % self.layout.channels)].promise(now, read_at, transfer) + transfer
+        self.buses[channel].promise(now, read_at, transfer) + transfer
     }
 
     /// Returns the time of a page of one plane on a channel.
@@ -493,6 +537,7 @@ impl FlashCosts {
             slc_program: media.slc_program,
             erase: media.erase,
             suspend: (!media.suspend.is_zero()).then_some(media.suspend),
+            command_bus: media.command_bus,
             bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
             ecc_decode: media.ecc_decode,
             independent_planes: media.plane_reads == PlaneReads::Independent,
