@@ -6,7 +6,7 @@ use super::collection::round_time;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::{Acknowledge, CommandBus, Mapping, PlaneReads, Precondition};
+use crate::config::{Acknowledge, CollectionReads, CommandBus, Mapping, PlaneReads, Precondition};
 use crate::media::flash::layout::FlashLayout;
 use crate::media::flash::{FlashCosts, shape};
 use crate::media::processors::DriveProcessors;
@@ -220,7 +220,8 @@ impl Parts<'_> {
         demands.add("flash channels", media.channels.into(), Span::from_ns_f64(carried * self.transfer_ns()), 1.0);
         let page_bytes = f64::from(media.stripe_bytes) / f64::from(media.planes);
         self.demand_commands(demands, programmed / page_bytes + reads);
-        if amplification > 1.0 {
+        // Reads that go first keep no die waiting for data to program.
+        if amplification > 1.0 && translation.collection_reads == CollectionReads::Queued {
             let round = round_time(media, translation, amplification);
             demands.add(GARBAGE_COLLECTION, 1.0, round, leaving / self.line_bytes());
         }

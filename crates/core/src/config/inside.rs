@@ -51,6 +51,8 @@ section! {
         over_provisioning => over_provisioning: f64 = 0.07, 0.0..=2.0;
         /// Policy that separates writes into streams, chooses their blocks, and chooses the victim blocks of garbage collection; the documentation has a page about policies
         policy => policy: PolicyName = PolicyName::Greedy, any();
+        /// Turn of garbage collection's reads on a die: `queued` (behind everything that the die is to do, as nobody waits for them) or `first` (as host reads, so that dies need not wait for data to program)
+        collection_reads => collection_reads: CollectionReads = CollectionReads::Queued, any();
         /// Number of random blocks among which the policy `d-choices` picks the one with the fewest valid units
         choices => choices: u32 = 10, 1..=1024;
         /// Part of the mapping table that the drive's memory holds; the rest is read from flash as it is needed, and changed parts are written back; 0: all of the table
@@ -91,5 +93,16 @@ pub enum Precondition {
     /// As the jobs of the run want it; a drive without jobs has been written in order.
     Auto,
 }
+
+/// Turn of garbage collection's reads on a die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionReads {
+    /// Behind all operations that the die has been given.
+    Queued,
+    /// Before those that have not begun, as host reads.
+    First,
+}
+
+names! { CollectionReads { "queued" => Queued, "first" => First } }
 
 names! { Precondition { "none" => None, "sequential" => Sequential, "random" => Random, "auto" => Auto } }

@@ -36,7 +36,7 @@ pub use doubt::{UncertainConstant, UncertaintyCause};
 pub use engine::{EngineOptions, IoEngine};
 pub use fault::{Fault, FaultAction, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
 pub use host::{Host, IdleState, Wait};
-pub use inside::{Buffer, Controller, Mapping, Precondition, Translation};
+pub use inside::{Buffer, CollectionReads, Controller, Mapping, Precondition, Translation};
 pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
 pub use media::{Acknowledge, CommandBus, DataPattern, Media, PlaneReads, Technology, WearLevelling};
 pub use peer::{Peer, PeerHolds};

@@ -72,6 +72,8 @@ section! {
         user => user: bool = false, any();
         /// Processor time of the stage for each batch of requests that are submitted together
         submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST;
+        /// Additional processor time of the stage for each batch of requests, for each other request of the thread in flight: a lock or a list that more waiters make slower
+        submit_depth_ns => submit_depth: Span = ZERO, ZERO..=LONGEST;
         /// Processor time of the stage to look for completions, once for each batch that is collected together; spent while the requests are in flight, or on the critical path if completions are already there
         wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST;
         /// Processor time of the stage for each batch of completions that are collected together

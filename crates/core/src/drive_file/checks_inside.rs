@@ -32,6 +32,7 @@ const TRANSLATION_KEYS: &[&str] = &[
     "translation.over_provisioning",
     "translation.policy",
     "translation.choices",
+    "translation.collection_reads",
     "translation.map_cache_kib",
     "translation.slc_cache_mib",
     "translation.idle_us",

@@ -118,6 +118,7 @@ pub(super) fn without_engines(drive: &Drive) -> Option<BrokenCondition> {
             ("when", stage.when != plain.when),
             ("user", stage.user),
             ("submit_batch_ns", !stage.submit_batch.is_zero()),
+            ("submit_depth_ns", !stage.submit_depth.is_zero()),
             ("wait_batch_ns", !stage.wait_batch.is_zero()),
             ("complete_batch_ns", !stage.complete_batch.is_zero()),
             ("if_waited", stage.if_waited),

@@ -162,12 +162,13 @@ impl Batcher {
         }
     }
 
-    /// Plans what the kernel does for requests on their way down.
-    fn plan_down(&mut self, software: &Software, shared: &Shared) {
+    /// Plans what the kernel does for requests on their way down, of a thread with so many requests outstanding.
+    fn plan_down(&mut self, software: &Software, outstanding: u32, shared: &Shared) {
         self.legs.clear();
         let first = shared.requests[self.members[0].request].io.op.direction();
         let batch = software.down(first).batch.iter();
-        self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        let others = u64::from(outstanding).saturating_sub(self.members.len() as u64);
+        self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time + cost.depth * others }));
         let own = if self.poller.is_some() { 0 } else { self.members.len() };
         for member in 0..own {
             let direction = shared.requests[self.members[member].request].io.op.direction();
@@ -303,7 +304,7 @@ impl Batched {
         if self.gather(begin, thread, processors, shared) {
             let batcher = &mut self.batchers[usize::from(thread)];
             let software = batcher.software.clone();
-            batcher.plan_down(&software, shared);
+            batcher.plan_down(&software, processors.threads[usize::from(thread)].outstanding, shared);
             return self.take_legs(now, thread, processors, driver, shared);
         }
         let this = &processors.threads[usize::from(thread)];

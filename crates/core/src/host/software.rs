@@ -47,6 +47,8 @@ pub struct BatchCost {
     pub stage: Stage,
     /// Time for the whole batch.
     pub time: Span,
+    /// Additional time for each other request of the thread in flight.
+    pub depth: Span,
     /// True if only a thread that had to wait spends it.
     pub if_waited: bool,
 }
@@ -178,7 +180,19 @@ impl EngineStage<'_> {
     }
 
     fn batch(&self, time: Span, if_waited: bool) -> Option<BatchCost> {
-        (!time.is_zero()).then(|| BatchCost { stage: self.stage, time: self.scaled(time), if_waited })
+        let cost = BatchCost { stage: self.stage, time: self.scaled(time), depth: Span::ZERO, if_waited };
+        (!time.is_zero()).then_some(cost)
+    }
+
+    fn submit_batch(&self) -> Option<BatchCost> {
+        let (time, depth) = (self.layer.submit_batch, self.layer.submit_depth);
+        let cost = BatchCost {
+            stage: self.stage,
+            time: self.scaled(time),
+            depth: self.scaled(depth),
+            if_waited: false,
+        };
+        (!time.is_zero() || !depth.is_zero()).then_some(cost)
     }
 }
 
@@ -189,7 +203,7 @@ impl Costs {
         Costs {
             user: costs(true).collect(),
             kernel: costs(false).collect(),
-            batch: layers.iter().filter_map(|met| met.batch(met.layer.submit_batch, false)).collect(),
+            batch: layers.iter().filter_map(EngineStage::submit_batch).collect(),
         }
     }
 

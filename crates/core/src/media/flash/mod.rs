@@ -36,7 +36,7 @@ use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
 use super::translation::{MapShape, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
 use super::{Activity, WriteTiming};
-use crate::config::{self, Acknowledge, CommandBus, PlaneReads, Precondition};
+use crate::config::{self, Acknowledge, CollectionReads, CommandBus, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
 use crate::number::{index, narrow};
 use crate::time::{Span, Time};
@@ -51,6 +51,8 @@ use read_ahead::ReadAhead;
 pub struct Flash {
     layout: FlashLayout,
     costs: FlashCosts,
+    /// True if reads in the background go before operations of a die that have not begun.
+    reads_first: bool,
     spread: Option<ArraySpread>,
     translation: TranslationLayer,
     buffer: FlashBuffer,
@@ -154,6 +156,7 @@ impl Flash {
         Flash {
             layout,
             costs: FlashCosts::of(media),
+            reads_first: translation.collection_reads == CollectionReads::First,
             spread: ArraySpread::of(media, seed),
             translation: match translation.precondition {
                 Precondition::None => TranslationLayer::new(shape, seed),
@@ -498,7 +501,12 @@ impl Flash {
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
-        let done_at = self.dies[index(row.die)].enqueue(now, at, length);
+        let all = die::Planes { first: 0, last: index(self.layout.planes) - 1 };
+        let die = &mut self.dies[index(row.die)];
+        let done_at = match self.reads_first {
+            true => die.read(now, at, all, length, self.costs.suspend) + length,
+            false => die.enqueue(now, at, length),
+        };
         let channel = index(row.die % self.layout.channels);
         let begins_at = (done_at - length).max(now);
         let read_at = done_at + self.begin_command(now, channel, begins_at).since(begins_at);
