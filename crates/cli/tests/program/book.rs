@@ -35,7 +35,7 @@ pages! {
     adding_a_policy = "adding-a-policy"
     cloud_volumes = "cloud-volumes"
     zones = "zones"
-    decisions = "decisions" break_even = "break-even" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
+    decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
 }
 
 #[test]

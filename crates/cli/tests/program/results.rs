@@ -497,7 +497,7 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 
 #[test]
 fn papers_are_listed() {
-    let papers = "capi-pcm-openpower\ndc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
+    let papers = "capi-pcm-openpower\ndc-express-fast14\nfive-minute-rule-arxiv25\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
     assert_eq!(printed("reproduce --list"), papers);
 }
 

@@ -283,7 +283,7 @@ fn an_unknown_paper_lists_the_known_ones() {
     assert_eq!(
         errors("reproduce x"),
         [
-            "command line: there is no paper `x`; allowed: capi-pcm-openpower, dc-express-fast14, modern, moneta-talk-2011, nvme-model-nvmsa16, pss-ibm-nvmw14"
+            "command line: there is no paper `x`; allowed: capi-pcm-openpower, dc-express-fast14, five-minute-rule-arxiv25, modern, moneta-talk-2011, nvme-model-nvmsa16, pss-ibm-nvmw14"
         ]
     );
 }

@@ -34,7 +34,7 @@ impl Paper {
     }
 }
 
-/// The five papers: all but what `validate` has taken over.
+/// The six papers: all but what `validate` has taken over.
 pub fn counted() -> impl Iterator<Item = Paper> {
     all().filter(|paper| !paper.is_in_validation())
 }

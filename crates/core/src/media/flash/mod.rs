@@ -501,11 +501,9 @@ impl Flash {
     fn read_in_background(&mut self, now: Time, at: Time, place: UnitLocation, units: u32) -> Time {
         let row = self.layout.row(place);
         let length = self.array_read(row.page);
-        let all = die::Planes { first: 0, last: index(self.layout.planes) - 1 };
-        let die = &mut self.dies[index(row.die)];
         let done_at = match self.reads_first {
-            true => die.read(now, at, all, length, self.costs.suspend) + length,
-            false => die.enqueue(now, at, length),
+            true => self.read_row(now, at, row.die, length),
+            false => self.dies[index(row.die)].enqueue(now, at, length),
         };
         let channel = index(row.die % self.layout.channels);
         let begins_at = (done_at - length).max(now);
@@ -514,6 +512,18 @@ impl Flash {
         self.activity.banks_busy += length;
         self.activity.buses_busy += transfer;
         self.buses[channel].promise(now, read_at, transfer) + transfer
+    }
+
+    /// Reads a row of a die in the background, before operations that have not begun. Planes that read independently need not
+    /// wait for each other. Returns when all have read.
+    fn read_row(&mut self, now: Time, at: Time, die: u32, length: Span) -> Time {
+        let (planes, suspend) = (index(self.layout.planes), self.costs.suspend);
+        let die = &mut self.dies[index(die)];
+        if !self.costs.independent_planes {
+            return die.read(now, at, die::Planes { first: 0, last: planes - 1 }, length, suspend) + length;
+        }
+        let starts = (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspend));
+        starts.max().unwrap_or(at) + length
     }
 
     /// Returns the time of a page of one plane on a channel.
