@@ -30,6 +30,7 @@ drawing vector-search '1-*.svg' sweep examples/vector-search.sweep.toml --state 
 drawing break-even '2-*.svg' breakeven slc-cpu
 drawing inference '1-*.svg' kvcache tlc-gen5 optane-p5800x --drives-per-host 4 --duration 600 --host-memory 256g --windows 4
 drawing what-if '1-*.svg' whatif --trace examples/recordings/sqlite.iolog.gz --recorded-on instant
+drawing gpu-storage '1-*.svg' sweep examples/gpu-storage.sweep.toml --state "$pages/gpu-storage.state.jsonl"
 drawing dma '1-*.svg' dma --transfers 2000
 drawing reproduce '*-published-ones.svg' reproduce dc-express-fast14
 

@@ -609,4 +609,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn scaled_credits_return_one_by_one_like_any() {
+        let mut credits = credits(2032, 32_752, 424);
+        for packet in 0..2032 {
+            assert!(credits.allow(at(packet), 1, 8));
+            credits.spend(1, 8, at(packet), Span::from_ps(500));
+        }
+        assert!(credits.allow(at(2032), 1, 8), "the first are back");
+        credits.restore(at(10_000));
+        assert_eq!(credits.sendable(at(10_000), 2032, 8, Span::ZERO), 2032);
+    }
 }

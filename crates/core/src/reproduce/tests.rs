@@ -75,6 +75,35 @@ fn row_that_reads_no_run_must_have_the_kind_input() {
 }
 
 #[test]
+fn closed_form_is_read_without_a_run_and_said_to_be_returned() {
+    let forms = "[[form]]\nname = \"f\"\ndescription = \"slc-cpu\"\nset = [\"cells.channels=40\"]\n\
+         sweep = { key = \"block_bytes\", values = [512, 4096] }\n";
+    let expected = "A,number,q,1/s,114.9e6,,s,\n";
+    let rows = |value: &str, rest: &str| format!("{forms}{}{rest}", row("A", value));
+    let judged = judged(&rows("at(f.iops, 512)", "provenance = \"returned\"\n"), expected);
+    assert_eq!((judged[0].verdict, judged[0].provenance), (Verdict::Reproduced, Provenance::Returned));
+    let found = load(&rows("at(f.iops, 512)", ""), expected).unwrap_err();
+    assert_eq!(
+        found,
+        ["reproductions/p/plan.toml:13: `A` is what a closed form returns; allowed: provenance = \"returned\""]
+    );
+    let found = load(&rows("at(f.iop, 512)", "provenance = \"returned\"\n"), expected).unwrap_err();
+    assert!(found[0].contains("unknown quantity of a form `iop`, did you mean iops?"), "{found:?}");
+}
+
+#[test]
+fn form_that_does_not_exist_or_cannot_be_computed_is_refused_at_its_place() {
+    let form = |description: &str, set: &str| {
+        let text = format!("[[form]]\nname = \"f\"\ndescription = \"{description}\"\nset = [\"{set}\"]\n");
+        load(&text, "").unwrap_err().remove(0)
+    };
+    assert!(form("slc", "utilisation=1").starts_with("reproductions/p/plan.toml:8: there is no description `slc`"));
+    assert!(form("slc-cpu", "utilisation=2").contains("utilisation = 2; allowed: a share above 0 and at most 1"));
+    assert!(form("slc-cpu", "cells.channel=2").contains("channel"));
+    assert!(form("slc-cpu", "block_bytes=0").contains("block_bytes is 0"));
+}
+
+#[test]
 fn unexplained_row_stays_unexplained_for_any_value() {
     let rows = "[[row]]\nid = \"A\"\nunexplained = \"figure lost\"\n\
          [[row]]\nid = \"B\"\nvalue = \"a.mean_ns\"\nunexplained = \"no base given\"\n";

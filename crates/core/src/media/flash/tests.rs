@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Buffer as BufferKeys, Mapping, Media as MediaKeys, Technology, Translation as TranslationKeys};
+use crate::config::{Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology, Translation as TranslationKeys};
 
 const UNIT: u64 = 4096;
 
@@ -296,4 +296,56 @@ fn changed_map_pages_are_programmed_line_by_line_and_count_as_written() {
     assert!(read.last_at > end);
     flash.cut_power();
     assert_eq!(flash.translation.room(WriteStream::Map) % 16, 0, "an incomplete line is left unused");
+}
+
+/// Flash whose commands travel on these wires, with planes that read independently.
+fn with_command_bus(command_bus: CommandBus) -> Flash {
+    let media = MediaKeys { command_bus, plane_reads: PlaneReads::Independent, ..media() };
+    Flash::new(&media, &buffer(), &mapped(Precondition::Sequential), 1)
+}
+
+#[test]
+fn commands_of_two_dies_wait_for_each_other_on_a_bus_of_their_channel_alone() {
+    // Units 0 and 16 lie on two dies of channel 0.
+    let last_at = |command_bus| {
+        let mut flash = with_command_bus(command_bus);
+        [0, 16].map(|unit| flash.read(at(0), at(0), unit * UNIT, 4096, 4096).last_at)
+    };
+    // 1 us of command, 20 of the array, 4 on the bus and 2 in the decoder; the second transfer follows the first.
+    assert_eq!(last_at(CommandBus::Unlimited), [at(27), at(31)]);
+    assert_eq!(last_at(CommandBus::Separate), [at(27), at(31)]);
+    assert_eq!(last_at(CommandBus::Shared), [at(27), at(31)]);
+    // A third read, whose command comes while the first transfer holds the channel.
+    let later = |command_bus| {
+        let mut flash = with_command_bus(command_bus);
+        flash.read(at(0), at(0), 0, 4096, 4096);
+        flash.read(at(22), at(22), 16 * UNIT, 4096, 4096).last_at
+    };
+    assert_eq!(later(CommandBus::Separate), at(22 + 27));
+    assert_eq!(later(CommandBus::Shared), at(25 + 27));
+}
+
+#[test]
+fn command_bus_counts_its_use_only_where_there_is_one() {
+    let names = |command_bus| {
+        let mut flash = with_command_bus(command_bus);
+        flash.read(at(0), at(0), 0, 4096, 4096);
+        let uses = flash.uses(at(100));
+        uses.iter().map(|part| (part.resource, part.busy)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(CommandBus::Unlimited).len(), 2);
+    assert_eq!(names(CommandBus::Separate)[2], ("flash command buses", Span::from_us(1)));
+    assert_eq!(names(CommandBus::Shared)[1], ("flash channels", Span::from_us(5)));
+}
+
+#[test]
+fn reads_of_garbage_collection_that_go_first_let_writes_through_sooner() {
+    let time = |collection_reads| {
+        let translation = TranslationKeys { collection_reads, ..mapped(Precondition::Random) };
+        let mut flash = Flash::new(&media(), &buffer(), &translation, 1);
+        let units = (0..4096u64).map(|number| number * 7919 % 4096);
+        write_units(&mut flash, at(0), units)
+    };
+    let (queued, first) = (time(CollectionReads::Queued), time(CollectionReads::First));
+    assert!(first < queued, "{first:?} {queued:?}");
 }
