@@ -202,9 +202,8 @@ impl Description {
         let refused = |found: String| Problem::new(name, None, found, "a key of the description and its value");
         let mut table: toml::Table = toml::from_str(text).map_err(|error| refused(error.to_string()))?;
         for text in overrides {
-            let changed = toml::from_str(text).map_err(|error: toml::de::Error| {
-                refused(format!("`{text}`: {}", error.message()))
-            })?;
+            let changed = toml::from_str(text)
+                .map_err(|error: toml::de::Error| refused(format!("`{text}`: {}", error.message())))?;
             merge(&mut table, changed);
         }
         let description: Description =

@@ -186,12 +186,8 @@ impl EngineStage<'_> {
 
     fn submit_batch(&self) -> Option<BatchCost> {
         let (time, depth) = (self.layer.submit_batch, self.layer.submit_depth);
-        let cost = BatchCost {
-            stage: self.stage,
-            time: self.scaled(time),
-            depth: self.scaled(depth),
-            if_waited: false,
-        };
+        let cost =
+            BatchCost { stage: self.stage, time: self.scaled(time), depth: self.scaled(depth), if_waited: false };
         (!time.is_zero() || !depth.is_zero()).then_some(cost)
     }
 }

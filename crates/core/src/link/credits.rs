@@ -91,12 +91,6 @@ impl ReturnRuns {
         (self.taken != self.put).then(|| &mut self.places[place])
     }
 
-    fn pop(&mut self) -> Option<ReturnRun> {
-        let run = self.front().copied();
-        self.taken += usize::from(run.is_some());
-        run
-    }
-
     #[inline]
     fn push(&mut self, run: ReturnRun) {
         let is_room = self.put - self.taken < self.places.len();
@@ -104,6 +98,28 @@ impl ReturnRuns {
         let place = self.place(self.put);
         self.places[place] = run;
         self.put += 1;
+    }
+
+    /// Adds a run, to the last one if both return at the same instant: a receiver that holds many packets returns them
+    /// together.
+    fn append(&mut self, run: ReturnRun) {
+        let is_joined = |last: &&mut ReturnRun| {
+            let is_instant = last.first_at == last.last_at && run.first_at == run.last_at;
+            is_instant && last.first_at == run.first_at && last.data_each == run.data_each
+        };
+        match self.back().filter(is_joined) {
+            Some(last) => (last.packets, last.every) = (last.packets + run.packets, Span::ZERO),
+            None => self.push(run),
+        }
+    }
+
+    /// Takes out all runs from the first one whose last credit returns at `from` or later, in their order.
+    fn cut_from(&mut self, from: Time) -> Vec<ReturnRun> {
+        let is_later = |number: &usize| self.places[self.place(*number)].last_at >= from;
+        let first = (self.taken..self.put).find(is_later).unwrap_or(self.put);
+        let later = (first..self.put).map(|number| self.places[self.place(number)]).collect();
+        self.put = first;
+        later
     }
 
     /// Returns the runs, from the first that returns.
@@ -331,12 +347,11 @@ impl Credits {
     /// receiver hold everything that arrives meanwhile (DC Express, section 3). Other credits keep their times.
     pub fn hold(&mut self, from: Time, until: Time) {
         self.collect_returned(self.asked_at);
-        let mut returning = std::mem::replace(&mut self.returning, ReturnRuns::new(self.advertised.0));
-        while let Some(run) = returning.pop() {
+        for run in self.returning.cut_from(from) {
             let (before, rest) = run.split(from);
             let (held, after) = rest.split(until);
             let held = ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..held };
-            [before, held, after].into_iter().filter(|run| run.packets > 0).for_each(|run| self.returning.push(run));
+            [before, held, after].into_iter().filter(|run| run.packets > 0).for_each(|run| self.returning.append(run));
         }
     }
 }

@@ -204,7 +204,9 @@ impl PlanReader<'_> {
         for spec in specs {
             match spec.value() {
                 Ok(value) => forms.push(value),
-                Err(refused) => self.problems.extend(refused.0.into_iter().map(|it| place.problem(it.found, &it.allowed))),
+                Err(refused) => {
+                    self.problems.extend(refused.0.into_iter().map(|it| place.problem(it.found, &it.allowed)))
+                }
             }
         }
         let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());

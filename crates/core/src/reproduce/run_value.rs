@@ -23,7 +23,8 @@ impl RunValue {
     /// # Errors
     /// Mistakes of syntax, unknown names, and expressions that give no number.
     pub fn parse(file: &str, line: Option<usize>, text: &str) -> Result<RunValue, Problems> {
-        let experiments = vec![PlanExperiment { name: String::from(RUN), runs: vec![0], forms: Vec::new(), swept: None }];
+        let experiments =
+            vec![PlanExperiment { name: String::from(RUN), runs: vec![0], forms: Vec::new(), swept: None }];
         let expression = parse(text, &experiments).map_err(|mistakes| {
             let problems = mistakes.into_iter().map(|it| Problem::new(file, line, it.found, it.allowed));
             Problems(problems.collect())

@@ -346,3 +346,19 @@ proptest! {
         prop_assert!(outcome.iops() <= most * 1.1, "{} over {most}", outcome.iops());
     }
 }
+
+#[test]
+fn stage_that_depth_makes_slower_costs_a_lone_request_nothing_and_limits_deep_queues() {
+    let with_depth = |depth_ns: u32| {
+        let stage =
+            format!("{{ name = 'waiters', after = 'lock and tail', user = true, submit_depth_ns = {depth_ns} }}");
+        let text = format!("preset = 'slc-gen7'\n[stack]\npreset = 'gpu-queues'\nstages = [{stage}]\n");
+        Drive::from_toml("gpu.toml", &text, &[]).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let [plain, slow] = [0, 20].map(with_depth);
+    let lone = "rw=randread bs=512 iodepth=1 number_ios=200";
+    assert_eq!(mean_ns(&plain, lone), mean_ns(&slow, lone));
+    let deep = "rw=randread bs=512 iodepth=128 iodepth_batch=1 number_ios=2000";
+    // With some 100 others in flight, a command takes 2 us more of its thread.
+    assert!(iops(&slow, deep) < 0.5 * iops(&plain, deep));
+}

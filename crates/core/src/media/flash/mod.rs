@@ -522,7 +522,8 @@ impl Flash {
         if !self.costs.independent_planes {
             return die.read(now, at, die::Planes { first: 0, last: planes - 1 }, length, suspend) + length;
         }
-        let starts = (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspend));
+        let starts =
+            (0..planes).map(|plane| die.read(now, at, die::Planes { first: plane, last: plane }, length, suspend));
         starts.max().unwrap_or(at) + length
     }
 

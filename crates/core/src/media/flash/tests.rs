@@ -1,5 +1,8 @@
 use super::*;
-use crate::config::{Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology, Translation as TranslationKeys};
+use crate::config::{
+    Buffer as BufferKeys, CollectionReads, CommandBus, Mapping, Media as MediaKeys, Technology,
+    Translation as TranslationKeys,
+};
 
 const UNIT: u64 = 4096;
 

@@ -21,11 +21,7 @@ impl Flash {
             busy: self.command_buses_busy.saturating_sub(later(&self.command_buses)),
         });
         let both = [
-            PartUse {
-                resource: "flash dies",
-                servers: channels * self.layout.dies_per_channel,
-                busy: dies_busy,
-            },
+            PartUse { resource: "flash dies", servers: channels * self.layout.dies_per_channel, busy: dies_busy },
             PartUse { resource: "flash channels", servers: channels, busy: buses_busy },
         ];
         both.into_iter().chain(commands).collect()
