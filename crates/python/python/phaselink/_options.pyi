@@ -192,6 +192,7 @@ class MediaSection(TypedDict, total=False):
     endurance_cycles: int
     planes: int
     plane_reads: Literal["together", "independent"]
+    command_bus: Literal["unlimited", "separate", "shared"]
     block_pages: int
     read_centre_ns: float
     read_upper_ns: float
@@ -228,6 +229,7 @@ class TranslationSection(TypedDict, total=False):
     unit_bytes: int
     over_provisioning: float
     policy: Literal["greedy", "fifo", "d-choices", "cost-benefit", "hot-cold", "wear-aware"]
+    collection_reads: Literal["queued", "first"]
     choices: int
     map_cache_kib: int
     slc_cache_mib: int
