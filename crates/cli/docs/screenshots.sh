@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The pictures of README.md, docs/reports.md and docs/python.md: drawings of the program's reports, whole and without pixels, which
+# The pictures of README.md, docs/reports.md, docs/flash-as-memory.md and docs/python.md: drawings of the program's reports, whole and without pixels, which
 # follow the light or dark scheme of whoever shows them. `make screenshots` runs this; look at what has changed.
 #
 #   screenshots.sh PROGRAM
@@ -31,6 +31,7 @@ drawing break-even '2-*.svg' breakeven slc-cpu
 drawing inference '1-*.svg' kvcache tlc-gen5 optane-p5800x --drives-per-host 4 --duration 600 --host-memory 256g --windows 4
 drawing what-if '1-*.svg' whatif --trace examples/recordings/sqlite.iolog.gz --recorded-on instant
 drawing gpu-storage '1-*.svg' sweep examples/gpu-storage.sweep.toml --state "$pages/gpu-storage.state.jsonl"
+drawing flash-as-memory '1-*.svg' sweep examples/cxl-cache.sweep.toml --state "$pages/flash-as-memory.state.jsonl"
 drawing dma '1-*.svg' dma --transfers 2000
 drawing reproduce '*-published-ones.svg' reproduce dc-express-fast14
 

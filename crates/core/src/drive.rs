@@ -207,6 +207,18 @@ impl Drive {
         drive
     }
 
+    /// This drive as a machine with all hosts that share it: with the cores of all, and with messages that are routed by
+    /// port.
+    pub fn for_all_hosts(&self) -> Cow<'_, Drive> {
+        let mut drive = Cow::Borrowed(self);
+        if self.switch.has_hosts() {
+            let all = drive.to_mut();
+            all.link = self.switch.routed(&self.link);
+            all.host.cores = self.host.cores.saturating_mul(self.switch.hosts);
+        }
+        drive
+    }
+
     /// Copy of this drive that stands alone in its host.
     pub fn alone(&self) -> Drive {
         Drive { drives: 1, ..self.clone() }
@@ -244,7 +256,7 @@ impl Drive {
 
     /// Time that a switch adds to a packet that finds its uplink free; zero without a switch.
     pub fn switch_time(&self) -> Span {
-        if self.switch.is_there() { self.switch.pass } else { Span::ZERO }
+        if self.switch.direction().is_some() { self.switch.pass } else { Span::ZERO }
     }
 
     /// Every key of the drive with its value, in the key's unit and the schema's order.
@@ -268,7 +280,7 @@ impl Drive {
         if let Some(drives) = drives.filter(|_| self.drives > 1) {
             resolved.insert(String::from("drives"), drives);
         }
-        if !self.switch.is_there() {
+        if self.switch.direction().is_none() {
             resolved.remove(self.switch.path());
         }
         if !self.peer.is_there() {

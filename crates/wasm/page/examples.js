@@ -11,6 +11,7 @@ const NAMES = {
   "capi-pcm-legacy": "CAPI on POWER8, 90 nm phase-change memory",
   "capi-pcm-next": "CAPI on POWER8, 25 nm phase-change memory",
   "cxl": "CXL.mem, phase-change memory",
+  "cxl-flash": "Flash behind CXL with a DRAM cache",
   "cxl-memory-gen5": "CXL memory expanders, DDR4",
   "cxl-pcm-legacy": "CXL.mem, 90 nm phase-change memory",
   "cxl-pcm-next": "CXL.mem, 25 nm phase-change memory",

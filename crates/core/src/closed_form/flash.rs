@@ -85,6 +85,13 @@ impl Parts<'_> {
         self.link.stream_start_time(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }
 
+    /// Time from the start of a lone array read of the fastest page until all of its bytes are there.
+    pub fn flash_read_whole(&self, bytes: u32) -> Span {
+        let costs = self.flash_costs();
+        let array = self.flash_reads().into_iter().min().unwrap_or_default();
+        costs.command + array + costs.bus.transfer_time(bytes) + costs.ecc_decode
+    }
+
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {
         let (costs, buffer) = (self.flash_costs(), &self.drive.buffer);
         let late = self.drive.media.acknowledge == Acknowledge::Late;

@@ -3,7 +3,7 @@
 use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
-use crate::workload::{BlockShare, Job, Pattern, RateProcess};
+use crate::workload::{BlockShare, Distribution, Job, Pattern, RateProcess};
 
 /// A kind of requests that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Workload {
     pub classes: Vec<Class>,
     /// True if requests have consecutive addresses.
     pub sequential: bool,
+    /// True if every address of the region is equally likely.
+    pub uniform: bool,
     /// Number of threads.
     pub threads: u32,
     /// Largest number of outstanding requests, over all threads.
@@ -81,6 +83,7 @@ impl Workload {
             in_turn,
             classes,
             sequential: job.pattern == Pattern::Sequential,
+            uniform: job.trace.is_none() && job.pattern == Pattern::Random && job.distribution == Distribution::Uniform,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
             arrivals: match job.trace.is_some() && !job.replay_no_stall

@@ -4,6 +4,7 @@ use crate::config::Link;
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::time::Span;
+use crate::tlp::Direction;
 
 section! {
     /// PCI Express switches between root ports and drives, each with one link to its root port (its uplink) that all drives behind it share. By default there are none, and each drive has a root port of its own.
@@ -16,6 +17,10 @@ section! {
         uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
         /// Time that a packet takes through a switch and its ports, without its time on the wires (HighPoint on Broadcom's PEX89048, generation 5: 115 ns)
         pass_ns => pass: Span = ns(115), ZERO..=LONGEST;
+        /// Number of equal hosts that share one device through a switch with port-based routing (Compute Express Link Specification, revision 3.1), each with its own cores and a port of its own; 0 for one host alone. Every port has a link as in [link]
+        hosts => hosts: u16 = 0, 0..=16;
+        /// Bytes that routing by port adds to each message (assumed: the identifiers of both ports, 12 bits each)
+        route_bytes => route_bytes: u32 = 3, 0..=32;
     }
 }
 
@@ -23,6 +28,38 @@ impl Switch {
     /// True if drives are behind switches.
     pub fn is_there(&self) -> bool {
         self.drives > 0
+    }
+
+    /// True if several hosts share one device.
+    pub fn has_hosts(&self) -> bool {
+        self.hosts > 0
+    }
+
+    /// Direction in which packets reach a switch over a link that is not shared: up from one of several drives, or down
+    /// from one of several hosts; `None` without a switch.
+    pub fn direction(&self) -> Option<Direction> {
+        match (self.is_there(), self.has_hosts()) {
+            (_, true) => Some(Direction::Down),
+            (true, false) => Some(Direction::Up),
+            (false, false) => None,
+        }
+    }
+
+    /// Number of hosts.
+    pub fn host_count(&self) -> u16 {
+        self.hosts.max(1)
+    }
+
+    /// Link of a port at which messages are routed: those of `link` with the identifiers of their ports.
+    pub fn routed(&self, link: &Link) -> Link {
+        let longer = |overhead: u32| if overhead > 0 { overhead + self.route_bytes } else { 0 };
+        Link {
+            request_overhead_bytes: longer(link.request_overhead_bytes),
+            write_overhead_bytes: longer(link.write_overhead_bytes),
+            doorbell_overhead_bytes: longer(link.doorbell_overhead_bytes),
+            completion_overhead_bytes: longer(link.completion_overhead_bytes),
+            ..link.clone()
+        }
     }
 
     /// Link from a switch to its root port: generation and lanes of its own, every other property as the drives'

@@ -16,6 +16,12 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
 
 /// Conditions on the switches alone.
 fn switches(drive: &Drive) -> Vec<BrokenCondition> {
+    if drive.switch.has_hosts() {
+        return [hosts_interface, hosts_alone, faults, duplex, late_writes]
+            .iter()
+            .filter_map(|check| check(drive))
+            .collect();
+    }
     match drive.switch.is_there() {
         false => keys_without_switches(drive).into_iter().collect(),
         true => [interface, faults, duplex, late_writes, uplink_rate].iter().filter_map(|check| check(drive)).collect(),
@@ -26,9 +32,43 @@ fn switches(drive: &Drive) -> Vec<BrokenCondition> {
 fn keys_without_switches(drive: &Drive) -> Option<BrokenCondition> {
     BrokenCondition::when(
         drive.switch != Switch::default(),
-        &["switch.drives", "switch.uplink_generation", "switch.uplink_lanes", "switch.pass_ns"],
+        &[
+            "switch.drives",
+            "switch.uplink_generation",
+            "switch.uplink_lanes",
+            "switch.pass_ns",
+            "switch.hosts",
+            "switch.route_bytes",
+        ],
         String::from("switch.drives is 0, and other keys of [switch] are given"),
-        String::from("switch.drives above 0, or no key of [switch]"),
+        String::from("switch.drives or switch.hosts above 0, or no key of [switch]"),
+    )
+}
+
+/// Hosts share a device whose protocol is routed by port.
+fn hosts_interface(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
+        !drive.protocol().is_routed_by_port(),
+        &["switch.hosts", "interface"],
+        format!(
+            "switch.hosts is {} with {}, whose driver has its device alone",
+            drive.switch.hosts,
+            drive.protocol().title()
+        ),
+        String::from("switch.hosts = 0, or an interface whose device several hosts can share"),
+    )
+}
+
+/// Hosts share one device, each port of whose switch has a link like that of the device.
+fn hosts_alone(drive: &Drive) -> Option<BrokenCondition> {
+    let Switch { drives, generation, lanes, .. } = drive.switch;
+    let of_none = Switch::default();
+    let is_other = (drives, generation, lanes) != (of_none.drives, of_none.generation, of_none.lanes);
+    BrokenCondition::when(
+        is_other || drive.drives > 1,
+        &["switch.hosts", "switch.drives", "switch.uplink_generation", "switch.uplink_lanes", "drives"],
+        format!("switch.hosts is {} with several drives, or keys of switches in front of drives", drive.switch.hosts),
+        String::from("one drive, switch.drives = 0 and no keys of uplinks: all ports of the switch are as [link] says"),
     )
 }
 

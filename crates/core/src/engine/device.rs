@@ -1,5 +1,6 @@
 //! A device of the machine, from its driver to its memory: everything that each device has for itself.
 
+use crate::config::Mapping;
 use crate::data::Data;
 use crate::drive::Drive;
 use crate::link::Link;
@@ -51,6 +52,13 @@ impl AttachedDevice {
             slots: SlotBindings::default(),
             data: None,
         }
+    }
+
+    /// Driver and link of another host that shares this device. The controller and the memory here are never used.
+    pub(super) fn of_host(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevice {
+        let mut bare = drive.clone();
+        bare.translation.mapping = Mapping::None;
+        AttachedDevice::new(&bare, seed, memory, shared)
     }
 
     /// Driver, and what it can reach.

@@ -6,6 +6,9 @@ use super::device::AttachedDevice;
 use crate::drive::Drive;
 use crate::ledger::{PartUse, WireUse};
 use crate::memory::HostMemory;
+use crate::protocol::dispatch::{AnyController, AnyDriver};
+use crate::protocol::halves::Driver as _;
+use crate::protocol::ports::{HostPorts, Ports};
 use crate::random::mix;
 use crate::shared::Shared;
 use crate::time::Time;
@@ -17,6 +20,8 @@ use crate::tlp::Direction;
 pub(super) struct AttachedDevices {
     first: AttachedDevice,
     others: Vec<AttachedDevice>,
+    /// True if hosts share one device: each has a driver and a link of its own, and controller and memory are the first's.
+    is_shared: bool,
 }
 
 impl Index<usize> for AttachedDevices {
@@ -38,12 +43,68 @@ impl AttachedDevices {
     /// As many devices as a description has, each with chances of its own and queues in an area of `memory` of its own.
     pub(super) fn new(drive: &Drive, seed: u64, memory: &mut HostMemory, shared: &mut Shared) -> AttachedDevices {
         let first = AttachedDevice::new(drive, seed, memory, shared);
+        if drive.switch.has_hosts() {
+            let other = |_| {
+                memory.begin_area();
+                AttachedDevice::of_host(drive, seed, memory, shared)
+            };
+            return AttachedDevices { first, others: (1..drive.switch.hosts).map(other).collect(), is_shared: true };
+        }
         let one = drive.alone();
         let other = |number: u16| {
             memory.begin_area();
             AttachedDevice::new(&one, mix(seed.wrapping_add(number.into())), memory, shared)
         };
-        AttachedDevices { first, others: (1..drive.drives).map(other).collect() }
+        AttachedDevices { first, others: (1..drive.drives).map(other).collect(), is_shared: false }
+    }
+
+    /// True if hosts share one device.
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Number of the device that holds controller, memory and data.
+    #[inline(always)]
+    pub(super) fn holder(&self, device: usize) -> usize {
+        if device > 0 && self.is_shared { 0 } else { device }
+    }
+
+    /// Driver of a device, and what it can reach.
+    #[inline(always)]
+    pub(super) fn driver_side<'a>(
+        &'a mut self,
+        device: usize,
+        memory: &'a mut HostMemory,
+        shared: &'a mut Shared,
+    ) -> (&'a mut AnyDriver, HostPorts<'a>) {
+        if self.holder(device) == device {
+            return self[device].driver_side(memory, shared);
+        }
+        let AttachedDevice { driver, link, slots, .. } = &mut self.others[device - 1];
+        (driver, HostPorts { link, memory, slots, data: &mut self.first.data, shared })
+    }
+
+    /// Controller of a device, and what it can reach.
+    #[inline(always)]
+    pub(super) fn controller_side<'a>(
+        &'a mut self,
+        device: usize,
+        shared: &'a mut Shared,
+    ) -> (&'a mut AnyController, Ports<'a>) {
+        if self.holder(device) == device {
+            return self[device].controller_side(shared);
+        }
+        let AttachedDevice { controller, media, data, .. } = &mut self.first;
+        let AttachedDevice { link, slots, .. } = &mut self.others[device - 1];
+        (controller, Ports { link, media, slots, data, shared })
+    }
+
+    /// Shares of all loads and stores that the host with the fewest and the one with the most of them sent, in per cent.
+    pub(super) fn line_shares(&self) -> [u64; 2] {
+        let lines = |device: &AttachedDevice| device.driver.counters().iter().map(|(_, count)| count).sum::<u64>();
+        let all: u64 = self.iter().map(lines).sum();
+        let percent = |lines: Option<u64>| lines.unwrap_or(0) * 100 / all.max(1);
+        [percent(self.iter().map(lines).min()), percent(self.iter().map(lines).max())]
     }
 
     /// Number of devices.
@@ -91,7 +152,8 @@ impl AttachedDevices {
                 None => counters.push((name, count)),
             }
         }
-        let count = self.count() as u64;
+        // Hosts that share a device have no memories whose mean it would be.
+        let count = if self.is_shared { 1 } else { self.count() as u64 };
         counters.iter_mut().filter(|(name, _)| name.ends_with("_percent")).for_each(|(_, sum)| *sum /= count);
         counters
     }

@@ -117,6 +117,7 @@ pub struct Engine {
 impl Engine {
     /// Returns an idle machine with the devices of a description, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
+        let drive = &*drive.for_all_hosts();
         let mut shared = Shared::default();
         let Drive { switch, peer, link, root_complex, drives, .. } = drive;
         let switches = Switches::of(switch, peer, link, root_complex.write_accept, *drives);
@@ -135,7 +136,7 @@ impl Engine {
             memory,
             settles_alike: device::settle(drive, &devices[0].root_complex).is_some(),
             devices,
-            switched: switches.map(SwitchedLinks::new),
+            switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
             vectors: drive.limits().queue_pairs as u16,
             faults,
@@ -335,7 +336,7 @@ impl Engine {
                 self.submit_all(now, taken.into_iter());
             }
             Event::Driver => {
-                let (driver, mut ports) = devices[device].driver_side(memory, shared);
+                let (driver, mut ports) = devices.driver_side(device, memory, shared);
                 driver.on_timer(now, &mut ports);
             }
             Event::Wire(wire) => devices[device].link.on_wire(now, wire.into(), shared),
@@ -354,7 +355,7 @@ impl Engine {
                 root_complex.on_answer(now, packet, link, shared);
             }
             Event::Controller { kind, context } => {
-                let (controller, mut ports) = devices[device].controller_side(shared);
+                let (controller, mut ports) = devices.controller_side(device, shared);
                 controller.on_timer(now, Timer { kind, context }, &mut ports);
             }
             Event::Settle(packet) => {
@@ -373,7 +374,7 @@ impl Engine {
     fn on_handled(&mut self, now: Time, vector: u16, device: usize) {
         self.host.on_handled(vector);
         let of_device = vector - device as u16 * self.vectors;
-        let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+        let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         if let Some(until) = driver.on_handled(now, of_device, &mut ports) {
             self.host.stall(now, vector, until, &mut self.shared);
         }
@@ -528,7 +529,7 @@ impl Engine {
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
             if last {
                 let token = flight.packet.token;
-                let (controller, mut ports) = self.devices[device].controller_side(&mut self.shared);
+                let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
                 controller.on_delivered(now, token, &mut ports);
             }
             if is_settled {
@@ -542,10 +543,10 @@ impl Engine {
             self.devices[device].link.bursts.vacate(arrival.packet);
             let payload = self.devices[device].link.bursts.take_payload(arrival.packet);
             self.shared.requests.accepted = None;
-            if self.devices[device].data.is_some() && packet.user_data {
+            if self.devices[self.devices.holder(device)].data.is_some() && packet.user_data {
                 self.store(now, &packet, device);
             }
-            let (controller, mut ports) = self.devices[device].controller_side(&mut self.shared);
+            let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
             controller.on_packet(now, &packet, &payload, &mut ports);
             self.devices[device].link.bursts.keep_buffer(payload);
             if let Some(burst) = recording {
@@ -557,12 +558,13 @@ impl Engine {
     /// Stores data of a write that has come down, as far as no fault tears it.
     #[cold]
     fn store(&mut self, now: Time, packet: &Packet, device: usize) {
-        let AttachedDevice { media, data, .. } = &mut self.devices[device];
+        let holder = self.devices.holder(device);
+        let AttachedDevice { media, data, .. } = &mut self.devices[holder];
         let Some(data) = data else { return };
         faults::keep_up_with_power(now, media, data);
         let packet = faults::stored(&self.faults, packet, &self.shared);
         let arrived = data.carry(&packet, &self.memory);
-        let (controller, mut ports) = self.devices[device].controller_side(&mut self.shared);
+        let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
         controller.on_user_data(&packet, &arrived, &mut ports);
         if let Some(data) = ports.data {
             data.store(&packet, arrived);
@@ -575,7 +577,7 @@ impl Engine {
         let flight = &self.devices[device].link.bursts[id];
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
-        let name = self.devices[device].controller.packet_name(&flight.packet);
+        let name = self.devices[self.devices.holder(device)].controller.packet_name(&flight.packet);
         let to = now - self.devices[device].link.delivery_delay(&flight.packet);
         let memory = (flight.packet.address, flight.packet.bytes);
         RecordedBurst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
@@ -607,11 +609,12 @@ impl Engine {
             return self.host.on_message(now, vector, &mut self.shared);
         }
         let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
-        let AttachedDevice { root_complex, link, data, .. } = &mut self.devices[device];
+        let AttachedDevice { root_complex, link, .. } = &mut self.devices[device];
         if root_complex.on_settle(id, count, link, &mut self.memory) {
             link.bursts.vacate(id);
         }
-        if let Some(data) = data.as_mut()
+        let holder = self.devices.holder(device);
+        if let Some(data) = self.devices[holder].data.as_mut()
             && settled.packet.user_data
             && settled.packet.kind != Kind::Completion
         {
@@ -623,13 +626,13 @@ impl Engine {
         if settled.packet.kind == Kind::Completion {
             let answer = self.devices[device].link.bursts.take_payload(id);
             self.host.resume_handler(settled.packet.token.context as u16 + device as u16 * self.vectors);
-            let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+            let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
             driver.on_answer(now, &answer, &mut ports);
             self.devices[device].link.bursts.keep_buffer(answer);
             self.on_completed(now);
             return self.host.leave_handler();
         }
-        let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+        let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         driver.on_settled(now, &settled, self.polling, &mut ports);
         self.on_completed(now);
     }

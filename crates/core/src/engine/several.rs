@@ -38,20 +38,29 @@ impl Engine {
     #[inline(never)]
     pub(super) fn submit_to_devices(&mut self, now: Time, requests: &[RequestId]) {
         if let [request] = requests {
-            let device = usize::from(self.shared.requests[*request].drive);
+            let device = self.device_of(*request);
             return self.submit_to_device(now, device, std::iter::once(*request));
         }
-        let device_of = |request: &RequestId| usize::from(self.shared.requests[*request].drive);
-        let mut left: Vec<(usize, RequestId)> = requests.iter().map(|request| (device_of(request), *request)).collect();
+        let mut left: Vec<(usize, RequestId)> =
+            requests.iter().map(|request| (self.device_of(*request), *request)).collect();
         left.sort_by_key(|(device, _)| *device);
         for of_device in left.chunk_by(|(one, _), (other, _)| one == other) {
             self.submit_to_device(now, of_device[0].0, of_device.iter().map(|(_, request)| *request));
         }
     }
 
+    /// Number of the device that a request goes to: its drive, or where hosts share a device the host of its thread.
+    fn device_of(&self, request: RequestId) -> usize {
+        let request = &self.shared.requests[request];
+        match self.devices.is_shared() {
+            true => usize::from(request.thread) % self.devices.count(),
+            false => usize::from(request.drive),
+        }
+    }
+
     fn submit_to_device(&mut self, now: Time, device: usize, requests: impl Iterator<Item = RequestId>) {
         self.call(device);
-        let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+        let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
         splitting::submit_together(now, requests, driver, &mut ports);
     }
 
@@ -61,7 +70,7 @@ impl Engine {
             if !self.is_alone {
                 self.call(device);
             }
-            let (driver, mut ports) = self.devices[device].driver_side(&mut self.memory, &mut self.shared);
+            let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
             driver.acknowledge(thread, &mut ports);
         }
     }

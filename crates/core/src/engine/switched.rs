@@ -15,14 +15,21 @@ use crate::tlp::Direction;
 #[derive(Clone, Debug)]
 pub(super) struct SwitchedLinks {
     pub(super) switches: Switches,
+    /// Direction of packets that come over a link of its own and leave over one that is shared.
+    to_shared: Direction,
     /// Devices that have been called since their packets were last taken.
     called: Vec<usize>,
 }
 
 impl SwitchedLinks {
     /// Links of idle devices at idle switches.
-    pub(super) fn new(switches: Switches) -> Box<SwitchedLinks> {
-        Box::new(SwitchedLinks { switches, called: Vec::new() })
+    pub(super) fn new(switches: Switches, to_shared: Direction) -> Box<SwitchedLinks> {
+        Box::new(SwitchedLinks { switches, to_shared, called: Vec::new() })
+    }
+
+    /// Direction in the words of the switches, for which all packets to the shared link go up.
+    fn turned(&self, direction: Direction) -> Direction {
+        if self.to_shared == Direction::Up { direction } else { direction.opposite() }
     }
 }
 
@@ -65,12 +72,13 @@ impl Engine {
         let packet = link.bursts[packets.packet].packet;
         let beside = link.packets_time(&packet, packets.first, packets.count);
         let first_at = now - beside + link.packet_times(&packet).0;
-        let coming = Coming { drive: device as u16, packets, direction: packet.direction, beside };
         let Some(switched) = &mut self.switched else { return };
+        let direction = switched.turned(packet.direction);
+        let coming = Coming { drive: device as u16, packets, direction, beside };
         let scheduler = &mut self.shared.scheduler;
         scheduler.ask_for(SWITCHES);
         if let Some(until) = switched.switches.enter(now, coming, &packet, scheduler) {
-            link.hold_posted(Direction::Up, first_at, until);
+            link.hold_posted(packet.direction, first_at, until);
         }
     }
 
@@ -97,7 +105,17 @@ impl Engine {
     pub(super) fn switch_counters(&self) -> Vec<(&'static str, u64)> {
         let Some(switched) = &self.switched else { return Vec::new() };
         let now = self.recorder.last();
-        let percent = |direction| (switched.switches.busy_share(now, direction) * 100.0).round() as u64;
+        let busy = |direction| switched.switches.busy_share(now, switched.turned(direction));
+        let percent = |direction| (busy(direction) * 100.0).round() as u64;
+        if switched.to_shared == Direction::Down {
+            let [least, most] = self.devices.line_shares();
+            return vec![
+                ("device_link_to_hosts_percent", percent(Direction::Up)),
+                ("device_link_to_device_percent", percent(Direction::Down)),
+                ("host_lines_least_percent", least),
+                ("host_lines_most_percent", most),
+            ];
+        }
         vec![
             ("uplinks_to_host_percent", percent(Direction::Up)),
             ("uplinks_to_drives_percent", percent(Direction::Down)),

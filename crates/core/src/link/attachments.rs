@@ -1,4 +1,4 @@
-//! Parts that few links have beside the wires: a DMA engine in the device, and a switch at the upper end.
+//! Parts that few links have beside the wires: a DMA engine in the device, and a switch at one end.
 
 use super::dma::{DmaEngine, LinkParts};
 use super::{Arrival, config};
@@ -10,9 +10,10 @@ use crate::tlp::{Direction, PacketId};
 pub(super) struct Attachments {
     /// Engine that moves the device's user data before they reach the wires.
     pub(super) dma: Option<DmaEngine>,
-    /// True if a switch stands at the upper end of the link.
-    has_switch: bool,
-    /// Packets that have come to the switch from the device, or from the root port on their way to the device.
+    /// Direction in which packets reach a switch at the end of the link: up from a device, or down from a host; `None`
+    /// without a switch.
+    to_switch: Option<Direction>,
+    /// Packets that have come to the switch over the link, or from beyond it on their way to the link.
     coming: Vec<Arrival>,
 }
 
@@ -21,12 +22,12 @@ impl Attachments {
     /// left.
     pub(super) fn with_dma(self: Box<Attachments>, dma: &config::Dma, link: &config::Link) -> Option<Box<Attachments>> {
         let dma = DmaEngine::of(dma, link);
-        (dma.is_some() || self.has_switch).then(|| Box::new(Attachments { dma, ..*self }))
+        (dma.is_some() || self.to_switch.is_some()).then(|| Box::new(Attachments { dma, ..*self }))
     }
 
-    /// Returns these attachments with a switch at the upper end.
-    pub(super) fn with_switch(self: Box<Attachments>) -> Box<Attachments> {
-        Box::new(Attachments { has_switch: true, ..*self })
+    /// Returns these attachments with a switch at the end that packets of this direction reach.
+    pub(super) fn with_switch(self: Box<Attachments>, to_switch: Direction) -> Box<Attachments> {
+        Box::new(Attachments { to_switch: Some(to_switch), ..*self })
     }
 
     /// Takes a burst that is being sent, if the engine or the switch has to handle it first; they send it on later.
@@ -38,7 +39,7 @@ impl Attachments {
                 dma.on_send(now, id, ends);
                 true
             }
-            (Direction::Down, _) if self.has_switch => {
+            (direction, _) if self.to_switch == Some(direction.opposite()) => {
                 self.coming.push(Arrival { packet: id, first: 0, count: packet.count() });
                 true
             }
@@ -49,7 +50,7 @@ impl Attachments {
     /// Takes packets that have crossed the wires, if the switch or the DMA engine is their receiver. Returns true if
     /// they were taken.
     pub(super) fn divert_arrived(&mut self, now: Time, arrival: Arrival, ends: &mut LinkParts) -> bool {
-        if self.has_switch && ends.bursts[arrival.packet].packet.direction == Direction::Up {
+        if self.to_switch == Some(ends.bursts[arrival.packet].packet.direction) {
             self.coming.push(arrival);
             return true;
         }

@@ -85,13 +85,11 @@ impl Link {
         Link { attachments: self.attachments.unwrap_or_default().with_dma(dma, config), ..self }
     }
 
-    /// Returns this link with a switch at its upper end, if `config` has one. Packets that come to the switch are
-    /// collected by [`take_coming`](Self::take_coming).
+    /// Returns this link with a switch, if `config` has one: at its upper end, or at its lower end where hosts share a
+    /// device. Packets that come to the switch are collected by [`take_coming`](Self::take_coming).
     pub fn with_switch(self, config: &config::Switch) -> Link {
-        if !config.is_there() {
-            return self;
-        }
-        Link { attachments: Some(self.attachments.unwrap_or_default().with_switch()), ..self }
+        let Some(to_switch) = config.direction() else { return self };
+        Link { attachments: Some(self.attachments.unwrap_or_default().with_switch(to_switch)), ..self }
     }
 
     /// Returns this link with `way` more between the port at its upper end, which returns credits, and the memory.
@@ -199,13 +197,13 @@ impl Link {
         })
     }
 
-    /// Removes and returns the packets that have come to the switch from the device, or from the root port on their way
-    /// to the device.
+    /// Removes and returns the packets that have come to the switch over this link, or from beyond it on their way to
+    /// this link.
     pub fn take_coming(&mut self) -> Vec<Arrival> {
         self.attachments.as_mut().map(|attachments| attachments.take_coming()).unwrap_or_default()
     }
 
-    /// Sends a burst for the device on from the switch.
+    /// Sends a burst on from the switch over this link.
     pub fn send_from_switch(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         self.data_link.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }

@@ -2,6 +2,9 @@
 //!
 //! Where a peer of the drives stands at the switch, what is in its memory goes by its port instead, which all drives share too.
 //!
+//! Hosts that share one device stand at a switch in the same way, upside down: their links are in the place of the drives', and the
+//! link of the device in that of the uplink. "Up" then means from a host to the device, in this file alone.
+//!
 //! Owes its callers: every packet on the uplink with its header, each drive's packets in their order, turns between drives
 //! that have something to send, and a packet passed on without waiting for its end where that is possible (cut-through): one
 //! that comes by a slower wire than it leaves by ends as it came, one that comes by a faster wire starts as it came.
@@ -25,11 +28,12 @@ use crate::tlp::{Direction, Kind, Packet};
 /// Packets of a drive that have come to its switch, or are about to leave the root port for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Coming {
-    /// Number of the drive, counted from 0.
+    /// Number of the drive, or of the host, counted from 0.
     pub drive: u16,
     /// Packets of one burst, which pass the switch together.
     pub packets: Arrival,
-    /// Direction of the packets: up to the root port, or down to the drive.
+    /// Direction of the packets: up to the root port, or down to the drive; up to the device that hosts share, or down to
+    /// a host.
     pub direction: Direction,
     /// Time of the packets on the wire between switch and drive.
     pub beside: Span,
@@ -136,6 +140,9 @@ impl Switches {
         accept: Span,
         drives: u16,
     ) -> Option<Switches> {
+        if config.has_hosts() {
+            return Some(Switches::of_hosts(config, link));
+        }
         let sharing = config.drives_per_uplink(drives);
         let switches = || Switches {
             ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| SwitchWay::new(place, sharing)).collect(),
@@ -149,6 +156,22 @@ impl Switches {
             per_packet: link.granularity == Granularity::Packet,
         };
         config.is_there().then(switches)
+    }
+
+    /// The switch of hosts that share one device, whose link is as `link`.
+    fn of_hosts(config: &config::Switch, link: &config::Link) -> Switches {
+        let hosts = config.host_count();
+        Switches {
+            ways: (0..4).map(|place| SwitchWay::new(place, hosts)).collect(),
+            passing: Table::default(),
+            uplink: Port::new(link, Span::ZERO),
+            holds: config::Peer::default(),
+            peer: Port::new(link, Span::ZERO),
+            in_order: vec![InOrder::default(); hosts.into()],
+            sharing: hosts,
+            pass: config.pass,
+            per_packet: link.granularity == Granularity::Packet,
+        }
     }
 
     /// Packets of a burst come. If they are posted, until when their drive misses the credits for them, unless it gets them
@@ -171,7 +194,7 @@ impl Switches {
             return None;
         }
         self.queue_up(now, id, scheduler);
-        is_posted_up(packet).then(|| self.ways[way].drained_at(now))
+        is_posted_up(coming.direction, packet).then(|| self.ways[way].drained_at(now))
     }
 
     /// Handles an event of the switches, and returns packets that are at the other end now.
@@ -242,7 +265,8 @@ impl Switches {
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
         let last_on_wire = if has_last { measure.last } else { measure.each };
-        let (each, last) = (port.kept(packet, measure.each), port.kept(packet, last_on_wire));
+        let kept = |on_wire| port.kept(coming.direction, packet, on_wire);
+        let (each, last) = (kept(measure.each), kept(last_on_wire));
         self.ways[ways[coming.direction.opposite() as usize]].owed +=
             measure.whole.owed / u64::from(measure.count) * u64::from(count);
         let id = self.passing.insert(Passing {
@@ -400,14 +424,14 @@ impl Port {
 
     /// For how long a packet keeps the wire: where the other end takes longer to accept it than the wire to carry it, credits
     /// hold back what follows.
-    fn kept(&self, packet: &Packet, on_wire: Span) -> Span {
-        if is_posted_up(packet) { on_wire.max(self.accept) } else { on_wire }
+    fn kept(&self, direction: Direction, packet: &Packet, on_wire: Span) -> Span {
+        if is_posted_up(direction, packet) { on_wire.max(self.accept) } else { on_wire }
     }
 }
 
-/// True if ports return credits for the packet, of which its drive may run short.
-fn is_posted_up(packet: &Packet) -> bool {
-    packet.direction == Direction::Up && packet.kind == Kind::MemoryWrite
+/// True if ports return credits for a packet in this direction, of which its drive or its host may run short.
+fn is_posted_up(direction: Direction, packet: &Packet) -> bool {
+    direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }
 
 impl Passing {
@@ -501,7 +525,8 @@ mod tests {
             granularity,
             ..config::Link::default()
         };
-        let config = config::Switch { drives: 2, generation: 1, lanes, pass: Span::from_ns(PASS_NS) };
+        let pass = Span::from_ns(PASS_NS);
+        let config = config::Switch { drives: 2, generation: 1, lanes, pass, ..config::Switch::default() };
         let switches = Switches::of(&config, peer, &link, accept, 2).expect("there is one");
         Clocked { switches, scheduler: Scheduler::default() }
     }

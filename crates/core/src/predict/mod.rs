@@ -79,6 +79,7 @@ pub struct Loaded {
 /// Predict each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
 pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     let drive = &*drive.preconditioned_for(jobs);
+    let drive = &*drive.for_all_hosts();
     let parts = Parts::new(drive);
     Prediction {
         drive: drive.title(),

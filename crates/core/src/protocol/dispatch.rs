@@ -289,7 +289,7 @@ impl Drive {
             ways_in: self.ways_in(),
             drives: self.drives.into(),
             is_volatile: !self.keeps_acknowledged(),
-            has_steady_state: self.is_flash(),
+            has_steady_state: protocol.has_steady_state(self),
             has_credits: self.has_credits(),
             zones: self.zones.is_there().then(|| ZonedSpace {
                 zone_bytes: self.zones.size_mib << 20,

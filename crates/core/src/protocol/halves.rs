@@ -81,6 +81,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if several hosts can share one of these drives through a switch.
+    fn is_routed_by_port(&self) -> bool {
+        false
+    }
+
     /// Returns a description of how threads wait for completions, where `host.wait` alone does not determine that.
     fn waiting(&self, _drive: &Drive) -> Option<String> {
         None
@@ -128,6 +133,11 @@ pub trait Protocol {
     /// True if the closed form covers processors and flash in front of the memory.
     fn foresees_inside(&self) -> bool {
         false
+    }
+
+    /// True if writes are measured once the write buffer of the drive has been turned over.
+    fn has_steady_state(&self, drive: &Drive) -> bool {
+        drive.is_flash()
     }
 
     /// True if the controller gives each command to the memory as a whole, so that a volume can count it.

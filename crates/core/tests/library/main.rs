@@ -5,6 +5,8 @@ mod capi;
 mod common;
 mod contention;
 mod cxl;
+mod cxl_cache;
+mod cxl_hosts;
 mod data;
 mod dc_express;
 mod dma;

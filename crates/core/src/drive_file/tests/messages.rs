@@ -110,7 +110,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-memory-gen5, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, ebs-gp2, ebs-gp3, ebs-io2, ebs-st1, fusion-io, hyperdisk-balanced, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pd-balanced, pd-ssd, premium-ssd, premium-ssd-v2, pss, pss-4-cards, pss-block, ramdisk, slc-gen7, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-flash, cxl-memory-gen5, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, ebs-gp2, ebs-gp3, ebs-io2, ebs-st1, fusion-io, hyperdisk-balanced, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pd-balanced, pd-ssd, premium-ssd, premium-ssd-v2, pss, pss-4-cards, pss-block, ramdisk, slc-gen7, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why, low and high, or instead
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters

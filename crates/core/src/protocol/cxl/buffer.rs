@@ -10,21 +10,13 @@
 use std::collections::VecDeque;
 
 use super::LINE_BYTES;
+use super::fetched::Fetched;
 use crate::media::Media;
 use crate::table::SortedMap;
 use crate::time::Time;
 
 /// Lines of a unit, one bit each.
 type Lines = u64;
-
-/// Times of a loaded line: the end of its wait for the memory, and its arrival in the buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetched {
-    /// End of the wait for the memory; the time of the request if the line was in the buffer.
-    pub started: Time,
-    /// Arrival of the line in the buffer.
-    pub ready_at: Time,
-}
 
 /// Unit that has been read.
 #[derive(Clone, Copy, Debug)]
@@ -108,16 +100,16 @@ impl Buffer {
         let written = self.writes.get(&unit).map_or(0, |written| written.lines);
         if written & line > 0 {
             self.counts.buffer_hits += 1;
-            return Fetched { started: now, ready_at: now };
+            return Fetched::within(now, now);
         }
         if let Some(ready_at) = self.take(unit, line) {
             self.counts.buffer_hits += 1;
-            return Fetched { started: now, ready_at: ready_at.max(now) };
+            return Fetched::within(now, ready_at.max(now));
         }
         self.counts.unit_reads += 1;
         let timing = media.read_along(now, unit * u64::from(self.unit_bytes), self.unit_bytes);
         self.keep(unit, self.whole() & !line & !written, timing.last_at);
-        Fetched { started: timing.started, ready_at: timing.last_at }
+        Fetched::from_memory(timing)
     }
 
     /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the buffer.

@@ -1,9 +1,54 @@
 //! Keys of the section `cxl` of drive files.
 
-use crate::config::section::section;
+use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
 use crate::request::DataDirection;
 use crate::time::Span;
+
+/// Hands the list of replacement policies to a macro. A new policy is one file in `cache/` and one line here.
+macro_rules! policies {
+    ($with:ident) => {
+        $with! {
+            lru: Lru = "lru", "Replaces the page that has not been accessed for the longest time.";
+            fifo: FirstInFirstOut = "fifo", "Replaces the page that was admitted first.";
+            clock: Clock = "clock", "Replaces the oldest page that has not been accessed since the hand last passed it.";
+            s3_fifo: S3Fifo = "s3-fifo", "Replaces first what is admitted to a small queue and not accessed there again.";
+            lifo: Lifo = "lifo", "Replaces the page that was admitted last.";
+        }
+    };
+}
+pub(super) use policies;
+
+macro_rules! cache_policy {
+    ($($module:ident: $Policy:ident = $name:literal, $about:literal;)+) => {
+        /// Replacement policy of a device's cache.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum CachePolicy {
+            $(#[doc = $about] $Policy,)+
+        }
+
+        names! { CachePolicy { $($name => $Policy,)+ } }
+
+        impl CachePolicy {
+            /// All policies, in the order of their list.
+            pub const ALL: &[CachePolicy] = &[$(CachePolicy::$Policy,)+];
+        }
+    };
+}
+policies!(cache_policy);
+
+/// Content of a device's cache at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheStart {
+    /// Nothing.
+    Empty,
+    /// The first pages of the device, as they are in the memory.
+    Clean,
+    /// The first pages of the device, all of which have to be written back before they are replaced.
+    Dirty,
+}
+
+names! { CacheStart { "empty" => Empty, "clean" => Clean, "dirty" => Dirty } }
 
 section! {
     /// CXL.mem: loads and stores of the processor, and a memory expander (Compute Express Link Specification).
@@ -16,14 +61,35 @@ section! {
         issue_ns => issue: Span = ns(1), ZERO..=LONGEST;
         /// Time of a message in the device, port and controller both ways, without buffer and memory
         controller_ns => controller: Span = ns(40), ZERO..=LONGEST;
-        /// Bytes that the device reads from its memory, or writes to it, at once
+        /// Bytes that the device reads from its memory, or writes to it, at once; of a device with a cache, its page
         unit_bytes => unit_bytes: u32 = 256, [64, 128, 256, 512, 1024, 2048, 4096];
-        /// Units that the device's buffer holds of those read, and as many of those written; it is within the persistence domain
+        /// Units that the device's buffer holds of those read, and as many of those written; it is within the persistence domain. Of a device with a cache, pages on their way from the cache to the memory
         buffer_units => buffer_units: u32 = 64, 1..=65536;
+        /// DRAM cache of the device in front of its memory; 0 for none
+        cache_mib => cache_mib: u64 = 0, 0..=1_048_576;
+        /// Policy that chooses the page of the cache to be replaced
+        cache_policy => cache_policy: CachePolicy = CachePolicy::Lru, any();
+        /// Time of a load in the DRAM of the cache (OpenCXD, arXiv 2508.11477: 150 ns)
+        cache_ns => cache: Span = ns(150), ZERO..=LONGEST;
+        /// Pages that the device reads ahead of loads that go from one page to the next
+        cache_prefetch_pages => cache_prefetch_pages: u16 = 0, 0..=256;
+        /// Content of the cache when a run starts: "empty", or the first pages of the device, "clean" or all of them still to be written back ("dirty")
+        cache_start => cache_start: CacheStart = CacheStart::Clean, any();
     }
 }
 
 impl Cxl {
+    /// True if the device has a cache in front of its memory.
+    pub fn has_cache(&self) -> bool {
+        self.cache_mib > 0
+    }
+
+    /// Number of pages that the cache holds.
+    pub fn cache_pages(&self) -> u32 {
+        let pages = (self.cache_mib << 20) / u64::from(self.unit_bytes);
+        pages.try_into().unwrap_or(u32::MAX)
+    }
+
     /// Returns how many lines of a read or write of `lines` lines a core may have in flight at once.
     pub fn lines_at_once(&self, direction: DataDirection, lines: u32) -> u32 {
         let prefetched = direction == DataDirection::Read && lines > STREAM_LINES;

@@ -1,10 +1,10 @@
 //! Device side of CXL.mem: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
 //!
 //! The device sends one response to each message: the line of a load, the completion of a store once its line is in the
-//! buffer, and that of a flush once the named lines are in the cells. The drive file says whether the buffer is within
+//! buffer or the cache, and that of a flush once the named lines are in the cells. The drive file says whether the buffer is within
 //! the persistence domain (a device flushes it when power fails: CXL, section 9.8), so that no flush is needed.
 
-use super::{Buffer, Flush, LINE_BYTES, Role};
+use super::{DeviceMemory, Flush, LINE_BYTES, Role};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves;
@@ -20,15 +20,15 @@ use crate::tlp::{Direction, Kind, Packet};
 #[derive(Clone, Debug)]
 pub struct Device {
     controller: Span,
-    buffer: Buffer,
+    memory: DeviceMemory,
     /// Responses that wait for their data or for room in the buffer.
     answers: Table<Packet>,
 }
 
 impl Device {
-    /// Returns an idle device with an empty buffer.
+    /// Returns an idle device.
     pub fn new(drive: &Drive) -> Device {
-        Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Table::default() }
+        Device { controller: drive.cxl.controller, memory: DeviceMemory::new(drive), answers: Table::default() }
     }
 
     fn data(&self, read: &Packet) -> Packet {
@@ -53,22 +53,25 @@ impl halves::Controller for Device {
             (Kind::MemoryRead, _) => {
                 ports.shared.requests.charge(packet.request, Stage::LineRequest, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
-                let fetched = self.buffer.read(at, packet.device_offset, ports.media);
-                ports.shared.requests.charge(packet.request, Stage::MediaWait, fetched.started);
-                ports.shared.requests.charge(packet.request, Stage::Media, fetched.ready_at);
+                let fetched = self.memory.read(at, packet.device_offset, ports.media);
+                let times = [fetched.admitted, fetched.started, fetched.read_at];
+                ports.shared.requests.charge_memory(packet.request, times);
+                if fetched.ready_at > fetched.read_at {
+                    ports.shared.requests.charge(packet.request, Stage::DeviceCache, fetched.ready_at);
+                }
                 (self.data(packet), fetched.ready_at)
             }
             (_, Role::FLUSH) => {
                 ports.shared.requests.charge(packet.request, Stage::Doorbell, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let Flush { offset, bytes } = Flush::decode(payload.bytes());
-                let flushed = self.buffer.flush(at, offset, bytes, ports.media);
+                let flushed = self.memory.flush(at, offset, bytes, ports.media);
                 ports.shared.requests.charge(packet.request, Stage::Media, flushed);
                 (self.done(packet, Role::FLUSHED), flushed)
             }
             _ => {
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
-                let admitted = self.buffer.write(at, packet.device_offset, ports.media);
+                let admitted = self.memory.write(at, packet.device_offset, ports.media);
                 ports.shared.requests.charge(packet.request, Stage::MediaWait, admitted);
                 (self.done(packet, Role::DONE), admitted)
             }
@@ -88,6 +91,6 @@ impl halves::Controller for Device {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.buffer.counts.named().to_vec()
+        self.memory.counters()
     }
 }

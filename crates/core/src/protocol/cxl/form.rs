@@ -14,6 +14,7 @@ use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
+use crate::protocol::cxl::fetched::Fetched;
 use crate::protocol::cxl::{Buffer, LINE_BYTES};
 use crate::request::DataDirection;
 use crate::time::{Span, Time};
@@ -64,7 +65,10 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
     demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
-    demands.add_share(&demand_media(parts, workload, class), 1.0);
+    match parts.drive.cxl.has_cache() {
+        true => cached::demand(parts, workload, class, &mut demands),
+        false => demands.add_share(&demand_media(parts, workload, class), 1.0),
+    }
     demands
 }
 
@@ -108,16 +112,21 @@ fn is_whole(parts: &Parts, class: &Class) -> bool {
     class.aligned && class.bytes.is_multiple_of(parts.drive.cxl.unit_bytes)
 }
 
-/// Returns the shortest time for which a line is in flight: it is in the buffer.
+/// Returns the shortest time for which a line is in flight: it is in the buffer, or in the cache.
 fn line_least(parts: &Parts, direction: DataDirection) -> Span {
     parts.sent(&message(parts, direction))
         + parts.drive.cxl.controller
+        + cached::access(parts, direction)
         + parts.sent(&answer(parts, direction))
         + parts.root_complex.write_latency()
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let doubt = doubt(parts, workload, class);
+    let found = cached::found(parts, workload, class);
+    let doubt = match parts.drive.cxl.has_cache() {
+        true => cached::doubt(parts, class, found),
+        false => doubt(parts, workload, class),
+    };
     let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     let before = ledger.cursor().since(ledger.start());
@@ -128,7 +137,14 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
             let stored = ledger.cursor() - done(parts);
             spend_flush(parts, class.direction, &mut ledger, |_| stored + parts.program_least());
         }
-        _ => Lines::new(parts, class.direction, ledger.cursor()).run(workload.offset, class.bytes, &mut ledger),
+        _ => {
+            let memory = match parts.drive.cxl.has_cache() {
+                true => LoneMemory::Cache(cached::LoneCache::new(parts, found)),
+                false => LoneMemory::Buffer(Buffer::new(&parts.drive.cxl), parts.media.clone()),
+            };
+            let lines = Lines::new(parts, class.direction, ledger.cursor(), memory);
+            lines.run(workload.offset, class.bytes, &mut ledger);
+        }
     }
     let below = ledger.cursor();
     parts.ascend(&mut ledger, class.direction, class.bytes);
@@ -162,8 +178,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
     let access = parts.access(workload, class);
     let lines = lines(class.bytes);
     let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
-    let starved = class.direction == DataDirection::Write
-        && !parts.flows(&Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) }, 0);
+    let starved = is_starved(parts, class.direction, at_once);
     let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
     match class.direction {
         DataDirection::Read if !access.regular || workload.sequential || open_share(parts, workload) > 0.0 => {
@@ -178,6 +193,12 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
             (!is_whole(parts, class)).then_some(again)
         }),
     }
+}
+
+/// True if stores of so many bytes at once may wait for credits.
+fn is_starved(parts: &Parts, direction: DataDirection, at_once: u32) -> bool {
+    let stores = Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) };
+    direction == DataDirection::Write && !parts.flows(&stores, 0)
 }
 
 /// Charges the shortest time of a request: all lines are in the buffer, and follow each other on the wire.
@@ -226,8 +247,37 @@ struct Line {
     issued: Time,
     sent: Time,
     arrived: Time,
-    /// End of its wait for memory or buffer.
-    started: Time,
+    /// Times in the memory; of a store, its wait for buffer or cache.
+    fetched: Fetched,
+}
+
+/// Idle memory of the device.
+enum LoneMemory {
+    Buffer(Buffer, Media),
+    Cache(cached::LoneCache),
+}
+
+impl LoneMemory {
+    /// Loads or stores a line that has passed the controller at `at`.
+    fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
+        match (self, direction) {
+            (LoneMemory::Buffer(buffer, media), DataDirection::Read) => buffer.read(at, offset, media),
+            (LoneMemory::Buffer(buffer, media), DataDirection::Write) => {
+                let admitted = buffer.write(at, offset, media);
+                Fetched { started: admitted, ..Fetched::within(at, admitted) }
+            }
+            (LoneMemory::Cache(cache), DataDirection::Read) => cache.read(at, offset),
+            (LoneMemory::Cache(_), DataDirection::Write) => Fetched::within(at, at),
+        }
+    }
+
+    /// Returns the end of a flush that arrives at `at`.
+    fn flush(&mut self, at: Time, offset: u64, bytes: u32) -> Time {
+        match self {
+            LoneMemory::Buffer(buffer, media) => buffer.flush(at, offset, bytes, media),
+            LoneMemory::Cache(_) => at,
+        }
+    }
 }
 
 /// Lines of a request in flight through an idle drive.
@@ -238,15 +288,14 @@ struct Lines<'a> {
     up: Span,
     down_free_at: Time,
     up_free_at: Time,
-    buffer: Buffer,
-    media: Media,
+    memory: LoneMemory,
     lines: Vec<Line>,
     /// Lines by the time at which their response is ready.
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(parts: &'a Parts, direction: DataDirection, start: Time) -> Lines<'a> {
+    fn new(parts: &'a Parts, direction: DataDirection, start: Time, memory: LoneMemory) -> Lines<'a> {
         Lines {
             parts,
             direction,
@@ -254,8 +303,7 @@ impl<'a> Lines<'a> {
             up: parts.on_wire(&answer(parts, direction)),
             down_free_at: start,
             up_free_at: start,
-            buffer: Buffer::new(&parts.drive.cxl),
-            media: parts.media.clone(),
+            memory,
             lines: Vec::new(),
             ready: BinaryHeap::new(),
         }
@@ -277,8 +325,8 @@ impl<'a> Lines<'a> {
             }
             if self.ready.is_empty() {
                 self.charge(place, ready_at, left, ledger);
-                let Lines { parts, direction, buffer, media, .. } = &mut self;
-                return spend_flush(parts, *direction, ledger, |at| buffer.flush(at, offset, bytes, media));
+                let Lines { parts, direction, memory, .. } = &mut self;
+                return spend_flush(parts, *direction, ledger, |at| memory.flush(at, offset, bytes));
             }
         }
     }
@@ -289,18 +337,9 @@ impl<'a> Lines<'a> {
         self.down_free_at = sent + self.down;
         let arrived = self.down_free_at + self.parts.link.one_way();
         let at = arrived + self.parts.drive.cxl.controller;
-        let (started, ready_at) = match self.direction {
-            DataDirection::Read => {
-                let fetched = self.buffer.read(at, offset, &mut self.media);
-                (fetched.started, fetched.ready_at)
-            }
-            DataDirection::Write => {
-                let admitted = self.buffer.write(at, offset, &mut self.media);
-                (admitted, admitted)
-            }
-        };
-        self.ready.push(Reverse((ready_at, self.lines.len())));
-        self.lines.push(Line { issued: now, sent, arrived, started });
+        let fetched = self.memory.serve(self.direction, at, offset);
+        self.ready.push(Reverse((fetched.ready_at, self.lines.len())));
+        self.lines.push(Line { issued: now, sent, arrived, fetched });
     }
 
     fn charge(&self, place: usize, ready_at: Time, left: Time, ledger: &mut Ledger) {
@@ -315,8 +354,10 @@ impl<'a> Lines<'a> {
             }
         }
         ledger.spend(Stage::Parse, parts.drive.cxl.controller);
-        ledger.until(Stage::MediaWait, line.started);
-        ledger.until(Stage::Media, ready_at);
+        ledger.until(Stage::Firmware, line.fetched.admitted);
+        ledger.until(Stage::MediaWait, line.fetched.started);
+        ledger.until(Stage::Media, line.fetched.read_at);
+        ledger.until(Stage::DeviceCache, ready_at);
         match self.direction {
             DataDirection::Read => {
                 ledger.until(Stage::LinkWait, left);
@@ -328,6 +369,156 @@ impl<'a> Lines<'a> {
                 let way = self.up + parts.link.one_way() + parts.root_complex.write_latency();
                 ledger.until(Stage::CompletionEntry, left + way);
             }
+        }
+    }
+}
+
+mod cached {
+    //! Closed form of a device's cache: the share of loads that find their page, and what the others add.
+    //!
+    //! A cache of C bytes holds a page of a region of R bytes, all of which are equally likely, with probability C / R, whatever
+    //! its policy: no page is better than another. The cache starts with the first C bytes of the device, so that this holds from
+    //! the first request on where the region begins there. Of other regions, orders and distributions the bounds alone are known.
+
+    use super::{Doubt, is_starved, lines};
+    use crate::closed_form::Parts;
+    use crate::closed_form::demand::Demands;
+    use crate::closed_form::workload::{Class, Workload};
+    use crate::protocol::cxl::LINE_BYTES;
+    use crate::protocol::cxl::config::CacheStart;
+    use crate::protocol::cxl::fetched::Fetched;
+    use crate::request::DataDirection;
+    use crate::time::{Span, Time};
+
+    /// Pages of a job that are in the cache.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(super) enum Found {
+        /// Every page.
+        All,
+        /// This share of them, below 1, and whether all that are missing take equally long.
+        Share(f64, bool),
+        /// An unknown share.
+        Unknown,
+    }
+
+    /// Returns the time of a line in the DRAM of the cache, if there is one; stores do not wait for it.
+    pub(super) fn access(parts: &Parts, direction: DataDirection) -> Span {
+        let cxl = &parts.drive.cxl;
+        if cxl.has_cache() && direction == DataDirection::Read { cxl.cache } else { Span::ZERO }
+    }
+
+    /// Returns what a job finds in the cache.
+    pub(super) fn found(parts: &Parts, workload: &Workload, class: &Class) -> Found {
+        let cxl = &parts.drive.cxl;
+        let cached_bytes = u64::from(cxl.cache_pages()) * u64::from(cxl.unit_bytes);
+        let page_bytes = u64::from(cxl.unit_bytes);
+        if cxl.cache_start == CacheStart::Empty {
+            return Found::Unknown;
+        }
+        if workload.offset.saturating_add(workload.region_bytes) <= cached_bytes {
+            return Found::All;
+        }
+        let in_one_page =
+            class.aligned && class.bytes <= cxl.unit_bytes && page_bytes.is_multiple_of(class.bytes.into());
+        match workload.uniform && workload.offset == 0 && in_one_page {
+            true => {
+                let page = page_of(parts, class);
+                let is_regular = parts.access(workload, &page).regular;
+                Found::Share(cached_bytes as f64 / workload.region_bytes.max(1) as f64, is_regular)
+            }
+            false => Found::Unknown,
+        }
+    }
+
+    /// Returns the read of the page of a request.
+    fn page_of(parts: &Parts, class: &Class) -> Class {
+        Class { direction: DataDirection::Read, bytes: parts.drive.cxl.unit_bytes, aligned: true, ..*class }
+    }
+
+    /// Adds the demands of the pages that a request misses. Stores demand nothing for certain of a cache that begins clean, and
+    /// loads beside stores may find pages that were stored.
+    pub(super) fn demand(parts: &Parts, workload: &Workload, class: &Class, demands: &mut Demands) {
+        let Found::Share(share, _) = found(parts, workload, class) else { return };
+        let is_alone = workload.classes.iter().all(|other| other.direction == class.direction);
+        let is_dirty = parts.drive.cxl.cache_start == CacheStart::Dirty;
+        let page = Class { direction: class.direction, ..page_of(parts, class) };
+        let mut missed = Demands::default();
+        match class.direction {
+            DataDirection::Write if !is_dirty || !is_alone => return,
+            _ => {
+                parts.demand_firmware(&mut missed, &page);
+                parts.demand_media(&mut missed, workload, &page);
+            }
+        }
+        demands.add_share(&missed, 1.0 - share);
+    }
+
+    /// Returns why a request may take another time than the recurrence gives.
+    pub(super) fn doubt(parts: &Parts, class: &Class, found: Found) -> Option<Doubt> {
+        let lines = lines(class.bytes);
+        let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
+        match (class.direction, found) {
+            _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
+            (direction, _) if is_starved(parts, direction, at_once) => {
+                Some(Doubt::Longer("stores wait for flow-control credits"))
+            }
+            (DataDirection::Write, _) => {
+                Some(Doubt::Longer("stores wait once replaced pages take all places of write-backs"))
+            }
+            (_, Found::Unknown) => Some(Doubt::Longer("how many loads miss the device's cache depends on their order")),
+            (_, Found::Share(_, false)) => Some(Doubt::Longer("pages that are missing take different times")),
+            (_, Found::Share(_, true)) => {
+                Some(Doubt::Shorter("a load that finds its page in the device's cache takes less, another one more"))
+            }
+            (_, Found::All) => parts.chance().map(Doubt::Longer),
+        }
+    }
+
+    /// Cache of an idle device.
+    pub(super) struct LoneCache {
+        access: Span,
+        /// Times in processors and memory that a page takes, in the mean of those found and those missing.
+        firmware: Span,
+        memory: Span,
+        page_bytes: u64,
+        /// Page that is on its way, and the time at which it is there.
+        page: Option<(u64, Time)>,
+    }
+
+    impl LoneCache {
+        /// Returns the idle cache of a device in which a job finds this share of its pages.
+        pub(super) fn new(parts: &Parts, found: Found) -> LoneCache {
+            let missing = match found {
+                Found::Share(share, _) => 1.0 - share,
+                Found::All | Found::Unknown => 0.0,
+            };
+            let cxl = &parts.drive.cxl;
+            let memory = match parts.is_mapped() {
+                true => parts.flash_read_whole(cxl.unit_bytes),
+                false => {
+                    let timing = parts.media.clone().read(Time::ZERO, 0, cxl.unit_bytes, cxl.unit_bytes);
+                    timing.last_at.since(Time::ZERO)
+                }
+            };
+            LoneCache {
+                access: cxl.cache,
+                firmware: parts.firmware(DataDirection::Read).scale(missing),
+                memory: memory.scale(missing),
+                page_bytes: cxl.unit_bytes.into(),
+                page: None,
+            }
+        }
+
+        /// Loads a line that has passed the controller at `at`.
+        pub(super) fn read(&mut self, at: Time, offset: u64) -> Fetched {
+            let page = offset / self.page_bytes;
+            if let Some((_, there_at)) = self.page.filter(|(other, _)| *other == page) {
+                return Fetched::within(at, there_at.max(at)).through(self.access);
+            }
+            let admitted = at + self.firmware;
+            let there_at = admitted + self.memory;
+            self.page = Some((page, there_at));
+            Fetched { admitted, started: admitted, ..Fetched::within(at, there_at) }.through(self.access)
         }
     }
 }

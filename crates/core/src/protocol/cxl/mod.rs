@@ -5,7 +5,7 @@
 //!       host                          link                          device
 //!   core: loads, as many lines of 64 B as it has fill buffers
 //!        |---- MemRd (a slot) ------------------------------------>| controller
-//!        |                                                         | buffer of units, media
+//!        |                                                         | buffer of units or cache of pages, media
 //!        |<--- MemData (a header, four slots of data) -------------|
 //!   core: the line is there, its fill buffer takes the next
 //!
@@ -24,11 +24,14 @@
 //! does that arithmetic. Credits and acknowledgements ride in the headers of flits.
 
 mod buffer;
+pub mod cache;
 pub mod config;
 pub mod device;
 pub mod driver;
+pub mod fetched;
+pub mod memory;
 
-use config::Cxl;
+use config::{CacheStart, Cxl};
 
 use super::halves::Protocol;
 use super::roles::roles;
@@ -41,9 +44,11 @@ use crate::time::Span;
 use crate::workload::Limits;
 
 pub use buffer::Buffer;
+pub use cache::PageCache;
 pub use device::Device;
 pub use device::Device as Controller;
 pub use driver::Driver;
+pub use memory::DeviceMemory;
 pub(crate) mod form;
 
 /// Bytes of a line, which one message carries (CXL, section 3.3.1).
@@ -53,6 +58,7 @@ impl Protocol for Cxl {
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {
             Acknowledge::Late => "in the cells",
+            Acknowledge::Early if self.has_cache() => "in the device's cache",
             Acknowledge::Early => "in the device's buffer",
         }
     }
@@ -65,9 +71,24 @@ impl Protocol for Cxl {
         Role::messages().collect()
     }
 
+    fn is_routed_by_port(&self) -> bool {
+        true
+    }
+
     /// Returns false: loads hold a core's fill buffers while their lines wait for banks that stores occupy.
     fn foresees_mixes(&self) -> bool {
         false
+    }
+
+    /// True for a device with a cache, whose misses are requests of the memory like those of other controllers.
+    fn foresees_inside(&self) -> bool {
+        self.has_cache()
+    }
+
+    /// False for a device whose cache begins clean: stores reach the write buffer of its flash once all pages of the
+    /// cache have been replaced.
+    fn has_steady_state(&self, drive: &Drive) -> bool {
+        drive.is_flash() && (!self.has_cache() || self.cache_start == CacheStart::Dirty)
     }
 
     /// Returns the limits of queues and memory. Lines beyond the fill buffers wait in the core.
@@ -99,7 +120,7 @@ impl Protocol for Cxl {
             format!("cxl.prefetch_lines is {} with cxl.fill_buffers {}", self.prefetch_lines, self.fill_buffers),
             format!("cxl.fill_buffers of {} at least: so many lines show a stream", config::STREAM_LINES),
         );
-        sleeps.into_iter().chain(engine).chain(stream).collect()
+        sleeps.into_iter().chain(engine).chain(stream).chain(self.broken_cache(drive)).collect()
     }
 
     fn waiting(&self, _drive: &Drive) -> Option<String> {
@@ -113,6 +134,43 @@ impl Protocol for Cxl {
 
     fn packet_bytes(&self, _drive: &Drive) -> u32 {
         LINE_BYTES
+    }
+}
+
+impl Cxl {
+    /// Returns the violated conditions of the cache.
+    fn broken_cache(&self, drive: &Drive) -> Vec<BrokenCondition> {
+        let keys = Cxl::default();
+        let inert = [
+            ("cxl.cache_policy", self.cache_policy != keys.cache_policy),
+            ("cxl.cache_ns", self.cache != keys.cache),
+            ("cxl.cache_prefetch_pages", self.cache_prefetch_pages != keys.cache_prefetch_pages),
+            ("cxl.cache_start", self.cache_start != keys.cache_start),
+        ];
+        let given = inert.into_iter().find(|(_, is_given)| !self.has_cache() && *is_given);
+        let inert = BrokenCondition::when(
+            given.is_some(),
+            &["cxl.cache_mib", "cxl.cache_policy", "cxl.cache_ns", "cxl.cache_prefetch_pages", "cxl.cache_start"],
+            format!("{} is given with cxl.cache_mib 0, where it has no effect", given.map_or("", |(key, _)| key)),
+            String::from("cxl.cache_mib above 0: the size of the device's cache"),
+        );
+        let large = BrokenCondition::when(
+            drive.interface == Interface::Cxl && self.cache_mib > drive.media.capacity_mib,
+            &["cxl.cache_mib", "media.capacity_mib"],
+            format!("cxl.cache_mib is {} with media.capacity_mib {}", self.cache_mib, drive.media.capacity_mib),
+            String::from("a cache that is no larger than the memory behind it"),
+        );
+        let ahead = BrokenCondition::when(
+            self.has_cache() && u32::from(self.cache_prefetch_pages) > self.cache_pages() / 2,
+            &["cxl.cache_prefetch_pages", "cxl.cache_mib", "cxl.unit_bytes"],
+            format!(
+                "cxl.cache_prefetch_pages is {} with a cache of {} pages",
+                self.cache_prefetch_pages,
+                self.cache_pages()
+            ),
+            String::from("no more than half of the cache's pages"),
+        );
+        inert.into_iter().chain(large).chain(ahead).collect()
     }
 }
 

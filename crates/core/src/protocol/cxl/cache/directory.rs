@@ -1,0 +1,81 @@
+//! Directory of a device's cache: the pages in its frames, without time.
+
+use super::replacement::Replacement;
+use crate::protocol::cxl::config::CachePolicy;
+use crate::table::NumberMap;
+
+/// Pages in the frames of a cache, and the policy that replaces them.
+///
+/// A directory that starts full holds the device's first pages in order, and stores only what differs from that.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    frames: u32,
+    /// Number of frames that have been given a page.
+    used: u32,
+    starts_full: bool,
+    places: NumberMap<u64, u32>,
+    pages: NumberMap<u32, u64>,
+    replacement: Replacement,
+}
+
+/// Frame that a page has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Number of the frame.
+    pub frame: u32,
+    /// Page that the frame held before, if any.
+    pub evicted: Option<u64>,
+}
+
+impl Directory {
+    /// Makes the directory of a cache with `frames` frames, at least one, which hold the first pages if `is_full` is true.
+    pub fn new(frames: u32, policy: CachePolicy, is_full: bool) -> Directory {
+        assert!(frames > 0, "a cache has at least one frame");
+        Directory {
+            frames,
+            used: if is_full { frames } else { 0 },
+            starts_full: is_full,
+            places: NumberMap::default(),
+            pages: NumberMap::default(),
+            replacement: Replacement::of(policy, frames, is_full),
+        }
+    }
+
+    /// Returns the frame of a page, if it is in the cache.
+    pub fn find(&self, page: u64) -> Option<u32> {
+        if let Some(frame) = self.places.get(&page) {
+            return Some(*frame);
+        }
+        let frame = u32::try_from(page).ok().filter(|frame| self.starts_full && *frame < self.frames)?;
+        (!self.pages.contains_key(&frame)).then_some(frame)
+    }
+
+    /// Notes an access to the page in a frame.
+    pub fn touch(&mut self, frame: u32) {
+        self.replacement.touch(frame);
+    }
+
+    /// Gives a frame to a page that has none.
+    pub fn admit(&mut self, page: u64) -> Admission {
+        let (frame, evicted) = match self.used < self.frames {
+            true => (self.used, None),
+            false => {
+                let pages = &self.pages;
+                let page_of = |frame: u32| pages.get(&frame).copied().unwrap_or(frame.into());
+                let frame = self.replacement.evict(&page_of);
+                (frame, Some(page_of(frame)))
+            }
+        };
+        self.used += u32::from(evicted.is_none());
+        if let Some(evicted) = evicted {
+            self.places.remove(&evicted);
+        }
+        self.places.insert(page, frame);
+        self.pages.insert(frame, page);
+        self.replacement.admit(frame, page);
+        Admission { frame, evicted }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Directory against models of the policies that are written from their descriptions, page by page in plain lists.
+
+use super::*;
+use crate::random::Random;
+
+/// Cache as a plain list of pages, which is searched from end to end.
+struct PlainCache {
+    policy: CachePolicy,
+    most: usize,
+    /// Pages with their numbers of accesses, the next to be looked at first. Of S3-FIFO, the main queue.
+    pages: Vec<(u64, u32)>,
+    /// Small queue of S3-FIFO.
+    small: Vec<(u64, u32)>,
+    /// Pages that the small queue replaced; those that have returned are `None`.
+    ghosts: Vec<Option<u64>>,
+}
+
+impl PlainCache {
+    fn new(most: usize, policy: CachePolicy, is_full: bool) -> PlainCache {
+        let pages = if is_full { (0..most as u64).map(|page| (page, 0)).collect() } else { Vec::new() };
+        PlainCache { policy, most, pages, small: Vec::new(), ghosts: Vec::new() }
+    }
+
+    /// Accesses a page. Returns true if it was there.
+    fn access(&mut self, page: u64) -> bool {
+        let of_page = |(other, _): &(u64, u32)| *other == page;
+        if let Some(found) = self.pages.iter().position(of_page) {
+            match self.policy {
+                CachePolicy::Lru => {
+                    let moved = self.pages.remove(found);
+                    self.pages.push(moved);
+                }
+                _ => self.pages[found].1 += 1,
+            }
+            return true;
+        }
+        if let Some(found) = self.small.iter().position(of_page) {
+            self.small[found].1 += 1;
+            return true;
+        }
+        if self.pages.len() + self.small.len() == self.most {
+            self.replace();
+        }
+        self.admit(page);
+        false
+    }
+
+    fn admit(&mut self, page: u64) {
+        let returned = self.ghosts.iter().position(|ghost| *ghost == Some(page));
+        match (self.policy, returned) {
+            (CachePolicy::S3Fifo, None) => self.small.push((page, 0)),
+            (CachePolicy::S3Fifo, Some(place)) => {
+                self.ghosts[place] = None;
+                self.pages.push((page, 0));
+            }
+            _ => self.pages.push((page, 0)),
+        }
+    }
+
+    fn replace(&mut self) {
+        match self.policy {
+            CachePolicy::FirstInFirstOut | CachePolicy::Lru => drop(self.pages.remove(0)),
+            CachePolicy::Lifo => drop(self.pages.pop()),
+            CachePolicy::Clock => {
+                while self.pages[0].1 > 0 {
+                    let (spared, _) = self.pages.remove(0);
+                    self.pages.push((spared, 0));
+                }
+                self.pages.remove(0);
+            }
+            CachePolicy::S3Fifo => while !self.replace_in_three_queues() {},
+        }
+    }
+
+    /// Looks at one page. Returns true if it has been replaced.
+    fn replace_in_three_queues(&mut self) -> bool {
+        let small_most = (self.most / 10).max(1);
+        if self.small.len() >= small_most || self.pages.is_empty() {
+            let (page, accesses) = self.small.remove(0);
+            if accesses > 1 {
+                self.pages.push((page, 0));
+                return false;
+            }
+            self.ghosts.push(Some(page));
+            if self.ghosts.len() > (self.most - small_most).max(1) {
+                self.ghosts.remove(0);
+            }
+            return true;
+        }
+        let (page, accesses) = self.pages.remove(0);
+        if accesses > 0 {
+            self.pages.push((page, accesses.min(3) - 1));
+        }
+        accesses == 0
+    }
+}
+
+/// Accesses of which two thirds are skewed, as the minimum of two numbers is, and one third are scans of 300 pages.
+struct MixedAccesses {
+    random: Random,
+    pages: u64,
+    scanned: u64,
+    scan_left: u64,
+}
+
+impl MixedAccesses {
+    fn below(&mut self, end: u64) -> u64 {
+        self.random.bits() % end
+    }
+
+    fn next(&mut self) -> u64 {
+        if self.scan_left == 0 && self.below(600) == 0 {
+            self.scan_left = 300;
+        }
+        if self.scan_left > 0 {
+            self.scan_left -= 1;
+            self.scanned = (self.scanned + 1) % self.pages;
+            return self.scanned;
+        }
+        let draws = [(); 3].map(|()| self.below(self.pages));
+        draws.into_iter().min().unwrap_or(0)
+    }
+}
+
+fn differences(policy: CachePolicy, frames: u32, is_full: bool, accesses: u64) -> (u64, f64) {
+    let mut directory = Directory::new(frames, policy, is_full);
+    let mut plain = PlainCache::new(frames as usize, policy, is_full);
+    let mut mixed = MixedAccesses { random: Random::stream(7, "accesses"), pages: 400, scanned: 0, scan_left: 0 };
+    let (mut different, mut hits) = (0, 0u64);
+    for _ in 0..accesses {
+        let page = mixed.next();
+        let is_hit = match directory.find(page) {
+            Some(frame) => {
+                directory.touch(frame);
+                true
+            }
+            None => {
+                directory.admit(page);
+                false
+            }
+        };
+        hits += u64::from(is_hit);
+        different += u64::from(is_hit != plain.access(page));
+    }
+    (different, hits as f64 / accesses as f64)
+}
+
+#[test]
+fn every_policy_hits_and_misses_as_its_plain_model_on_a_million_accesses() {
+    for policy in CachePolicy::ALL {
+        for is_full in [false, true] {
+            let (different, hit_ratio) = differences(*policy, 64, is_full, 1_000_000);
+            assert_eq!(different, 0, "{policy:?}, full at the start: {is_full}");
+            assert!((0.1..0.6).contains(&hit_ratio), "{policy:?}: {hit_ratio}");
+        }
+    }
+}
+
+#[test]
+fn caches_of_a_few_frames_hit_and_miss_as_plain_models() {
+    for policy in CachePolicy::ALL {
+        for frames in [1, 2, 3, 11] {
+            assert_eq!(differences(*policy, frames, false, 20_000).0, 0, "{policy:?}, {frames} frames");
+        }
+    }
+}
+
+#[test]
+fn a_full_directory_holds_the_first_pages_and_gives_each_frame_to_one_page() {
+    for policy in CachePolicy::ALL {
+        let mut directory = Directory::new(8, *policy, true);
+        assert_eq!((directory.find(7), directory.find(8)), (Some(7), None));
+        let Admission { frame, evicted } = directory.admit(8);
+        let evicted = evicted.expect("the cache is full");
+        assert_eq!((directory.find(8), directory.find(evicted)), (Some(frame), None), "{policy:?}");
+        assert_eq!((0..9).filter(|page| directory.find(*page).is_some()).count(), 8, "{policy:?}");
+    }
+}

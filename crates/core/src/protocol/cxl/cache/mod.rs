@@ -1,0 +1,300 @@
+//! DRAM cache of a device in front of its memory, page by page.
+//!
+//! ```text
+//!     load  -> page there?        yes -> DRAM of the cache -> line
+//!                                 on its way -> waits for it -> DRAM -> line
+//!                                 no -> page from the memory -> frame -> DRAM -> line
+//!     store -> page has a frame?  yes -> its line is in the cache
+//!                                 no -> frame -> its line is in the cache; the page's other lines stay in the memory
+//!     frame -> not used before, or replaced: what it held is dropped if the memory has it, else written back
+//! ```
+//!
+//! A load of a page that is missing starts the read of the page at once, and then the write-back of the page whose frame
+//! it gets. A page that is written back moves to one of `buffer_units` places, and its frame is free; a load or a store
+//! that replaces such a page waits only if all places are taken, until the oldest write-back is in the memory's write buffer.
+//! A store waits neither for the memory nor for the DRAM. Lines of a page that has been stored to are read from the
+//! memory when one of them is loaded, or before the page is written back. The write-back then enters the queues of the memory
+//! with that read rather than behind it, which keeps the order of calls that [`crate::media`] expects; its place is
+//! taken until both are done. The DRAM is taken to carry more than the link, so that accesses to it do not meet (assumed).
+//! [`directory`] knows the pages in the frames, and [`replacement`] which is replaced.
+
+pub mod directory;
+pub mod replacement;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use super::LINE_BYTES;
+use super::config::{CacheStart, Cxl};
+use super::fetched::Fetched;
+use crate::media::Media;
+use crate::table::NumberMap;
+use crate::time::{Span, Time};
+use directory::Directory;
+
+/// Lines of a page, one bit each.
+type Lines = u64;
+
+/// DRAM cache of a device.
+#[derive(Clone, Debug)]
+pub struct PageCache {
+    page_bytes: u32,
+    access: Span,
+    prefetch_pages: u64,
+    /// Number of pages of the memory.
+    device_pages: u64,
+    directory: Directory,
+    /// Contents of the frames that are not as they were at the start.
+    frames: NumberMap<u32, Frame>,
+    /// Content of the other frames.
+    first: Frame,
+    /// Ends of the write-backs that take places, in the order in which they began.
+    write_backs: VecDeque<Time>,
+    write_back_places: usize,
+    counts: CacheCounts,
+}
+
+/// Content of a frame.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// Lines that have been stored since the page was admitted.
+    stored: Lines,
+    /// Lines that the memory does not have.
+    dirty: Lines,
+    /// Time at which the frame is free for the page.
+    free_at: Time,
+    /// Time at which all lines are there; never, if those that have not been stored have not been read.
+    whole_at: Time,
+    /// True if the page was read ahead, and has not been accessed yet.
+    is_ahead: bool,
+}
+
+/// Counters of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Number of loads and stores whose page was in the cache.
+    pub hits: u64,
+    /// Number of loads whose page was on its way into the cache.
+    pub joined: u64,
+    /// Number of loads and stores that found no frame of their page, and of loads of lines that had not been read.
+    pub misses: u64,
+    /// Number of pages that were written to the memory.
+    pub write_backs: u64,
+    /// Number of pages whose other lines had to be read before they could be written.
+    pub merges: u64,
+    /// Number of pages that were read ahead.
+    pub ahead: u64,
+    /// Number of pages that were read ahead and accessed.
+    pub ahead_used: u64,
+}
+
+impl PageCache {
+    /// Makes the cache of a description whose memory has `capacity_bytes`.
+    pub fn new(config: &Cxl, capacity_bytes: u64) -> PageCache {
+        let whole = whole(config.unit_bytes);
+        let dirty = if config.cache_start == CacheStart::Dirty { whole } else { 0 };
+        let is_full = config.cache_start != CacheStart::Empty;
+        PageCache {
+            page_bytes: config.unit_bytes,
+            access: config.cache,
+            prefetch_pages: config.cache_prefetch_pages.into(),
+            device_pages: capacity_bytes / u64::from(config.unit_bytes),
+            directory: Directory::new(config.cache_pages().max(1), config.cache_policy, is_full),
+            frames: NumberMap::default(),
+            first: Frame { stored: 0, dirty, free_at: Time::ZERO, whole_at: Time::ZERO, is_ahead: false },
+            write_backs: VecDeque::new(),
+            write_back_places: config.buffer_units as usize,
+            counts: CacheCounts::default(),
+        }
+    }
+
+    /// Loads the line at `offset`, requested at `now`. Calls come in the order of `now`.
+    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
+        let (page, line) = self.place(offset);
+        let Some(frame) = self.directory.find(page) else { return self.miss(now, page, media) };
+        self.directory.touch(frame);
+        let content = self.content(frame);
+        if content.is_ahead {
+            self.counts.ahead_used += 1;
+            self.frames.insert(frame, Frame { is_ahead: false, ..content });
+        }
+        if content.stored & line == 0 && content.whole_at == Time::NEVER {
+            return self.complete(now, page, frame, media);
+        }
+        let there_at = if content.stored & line > 0 { content.free_at } else { content.whole_at };
+        match there_at > now {
+            true => self.counts.joined += 1,
+            false => self.counts.hits += 1,
+        }
+        if content.is_ahead {
+            self.read_ahead(now, page, media);
+        }
+        Fetched::within(now, there_at.max(now)).through(self.access)
+    }
+
+    /// Stores the line at `offset`, which arrives at `now`. Returns the time at which it is in the cache.
+    pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
+        let (page, line) = self.place(offset);
+        let (frame, content) = match self.directory.find(page) {
+            Some(frame) => {
+                self.counts.hits += 1;
+                self.directory.touch(frame);
+                (frame, self.content(frame))
+            }
+            None => {
+                self.counts.misses += 1;
+                let (frame, free_at) = self.admit(now, page, media);
+                (frame, Frame { stored: 0, dirty: 0, free_at, whole_at: Time::NEVER, is_ahead: false })
+            }
+        };
+        self.counts.ahead_used += u64::from(content.is_ahead);
+        let stored = content.stored | line;
+        let stored_at = content.free_at.max(now);
+        let whole_at =
+            if stored == whole(self.page_bytes) { content.whole_at.min(stored_at) } else { content.whole_at };
+        self.frames.insert(frame, Frame { stored, dirty: content.dirty | line, whole_at, is_ahead: false, ..content });
+        media.hold(stored_at, offset, LINE_BYTES);
+        stored_at
+    }
+
+    /// Writes all pages with bytes of the `bytes` from `offset` on that the memory does not have. Returns the time at which
+    /// they are durable.
+    pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
+        let mut done = now;
+        let (first, _) = self.place(offset);
+        let (last, _) = self.place(offset + u64::from(bytes.max(1)) - 1);
+        for page in first..=last {
+            let Some(frame) = self.directory.find(page) else { continue };
+            let content = self.content(frame);
+            if content.dirty > 0 {
+                let written_at = self.write_to_memory(now, page, content, media);
+                done = done.max(written_at);
+                let whole_at = content.whole_at.min(written_at);
+                self.frames.insert(frame, Frame { dirty: 0, whole_at, ..content });
+            }
+        }
+        media.flush(now, offset, bytes).max(done)
+    }
+
+    /// Returns the counters with their names.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        let mut counters = vec![
+            ("cache_hits", counts.hits),
+            ("cache_joined", counts.joined),
+            ("cache_misses", counts.misses),
+            ("cache_write_backs", counts.write_backs),
+            ("cache_merges", counts.merges),
+        ];
+        if self.prefetch_pages > 0 {
+            counters.extend([("cache_read_ahead", counts.ahead), ("cache_read_ahead_used", counts.ahead_used)]);
+        }
+        counters
+    }
+
+    /// Returns the number of a page and the bit of its line.
+    fn place(&self, offset: u64) -> (u64, Lines) {
+        let page_bytes = u64::from(self.page_bytes);
+        (offset / page_bytes, 1 << (offset % page_bytes / u64::from(LINE_BYTES)))
+    }
+
+    fn content(&self, frame: u32) -> Frame {
+        self.frames.get(&frame).copied().unwrap_or(self.first)
+    }
+
+    /// Reads a page that has no frame, and gives it one.
+    fn miss(&mut self, now: Time, page: u64, media: &mut Media) -> Fetched {
+        self.counts.misses += 1;
+        let follows = page.checked_sub(1).is_some_and(|before| self.directory.find(before).is_some());
+        let fetched = self.read_page(now, page, media, false);
+        if follows {
+            self.read_ahead(now, page, media);
+        }
+        fetched.through(self.access)
+    }
+
+    /// Reads the lines of a page that have not been stored.
+    fn complete(&mut self, now: Time, page: u64, frame: u32, media: &mut Media) -> Fetched {
+        self.counts.misses += 1;
+        let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
+        let content = self.content(frame);
+        let there_at = fetched.ready_at.max(content.free_at);
+        self.frames.insert(frame, Frame { whole_at: there_at, ..content });
+        fetched.until(there_at).through(self.access)
+    }
+
+    /// Reads a page into a frame. What the frame held is written back behind the read.
+    fn read_page(&mut self, now: Time, page: u64, media: &mut Media, is_ahead: bool) -> Fetched {
+        let fetched = Fetched::from_memory(self.read_from_memory(now, page, media));
+        let (frame, free_at) = self.admit(now, page, media);
+        let whole_at = fetched.ready_at.max(free_at);
+        self.frames.insert(frame, Frame { stored: 0, dirty: 0, free_at, whole_at, is_ahead });
+        fetched.until(whole_at)
+    }
+
+    /// Reads the pages behind `page` that are not in the cache, as long as that replaces no page that would have to wait.
+    fn read_ahead(&mut self, now: Time, page: u64, media: &mut Media) {
+        let last = (page + self.prefetch_pages).min(self.device_pages.saturating_sub(1));
+        for ahead in page + 1..=last {
+            if self.directory.find(ahead).is_some() {
+                continue;
+            }
+            if self.write_back_from(now) > now {
+                return;
+            }
+            self.counts.ahead += 1;
+            self.read_page(now, ahead, media, true);
+        }
+    }
+
+    fn read_from_memory(&self, now: Time, page: u64, media: &mut Media) -> crate::media::ReadTiming {
+        media.read(now, page * u64::from(self.page_bytes), self.page_bytes, self.page_bytes)
+    }
+
+    /// Gives a page a frame. Returns the time at which the frame is free: later than `now` if a page has to be written
+    /// back and all places are taken.
+    fn admit(&mut self, now: Time, page: u64, media: &mut Media) -> (u32, Time) {
+        let admission = self.directory.admit(page);
+        let Some(evicted) = admission.evicted else { return (admission.frame, now) };
+        let content = self.content(admission.frame);
+        if content.dirty == 0 {
+            return (admission.frame, now);
+        }
+        let free_at = self.write_back_from(now);
+        if self.write_backs.len() == self.write_back_places {
+            self.write_backs.pop_front();
+        }
+        let written_at = self.write_to_memory(now, evicted, content, media);
+        self.write_backs.push_back(written_at);
+        (admission.frame, free_at)
+    }
+
+    /// Returns the time at which a place for a write-back is free.
+    fn write_back_from(&mut self, now: Time) -> Time {
+        while self.write_backs.front().is_some_and(|written_at| *written_at <= now) {
+            self.write_backs.pop_front();
+        }
+        let oldest = self.write_backs.front().filter(|_| self.write_backs.len() == self.write_back_places);
+        oldest.copied().unwrap_or(now)
+    }
+
+    /// Writes a page to the memory; lines that are not in the cache are read before. Returns the time at which the memory
+    /// has accepted it.
+    fn write_to_memory(&mut self, now: Time, page: u64, content: Frame, media: &mut Media) -> Time {
+        self.counts.write_backs += 1;
+        let mut whole_at = content.whole_at;
+        if whole_at == Time::NEVER {
+            self.counts.merges += 1;
+            whole_at = self.read_from_memory(now, page, media).last_at;
+        }
+        let offset = page * u64::from(self.page_bytes);
+        media.gather(now, offset, self.page_bytes).buffered_at.max(whole_at)
+    }
+}
+
+/// Returns all lines of a page.
+fn whole(page_bytes: u32) -> Lines {
+    Lines::MAX >> (Lines::BITS - page_bytes / LINE_BYTES)
+}

@@ -1,0 +1,80 @@
+//! LRU: the page that has not been accessed for the longest time is replaced first. Frames stand in a list in the order
+//! of their last accesses.
+
+use super::ReplacementPolicy;
+use crate::table::NumberMap;
+
+/// Number of no frame, beyond an end of the list.
+const NONE: u32 = u32::MAX;
+
+/// Least recently used.
+#[derive(Clone, Debug)]
+pub struct Lru {
+    frames: u32,
+    /// Neighbours of the frames that have been moved, or that are beside one that was; the others stand in the order of their numbers.
+    neighbours: NumberMap<u32, Neighbours>,
+    oldest: u32,
+    newest: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
+    older: u32,
+    newer: u32,
+}
+
+impl Lru {
+    fn neighbours(&self, frame: u32) -> Neighbours {
+        self.neighbours.get(&frame).copied().unwrap_or(Neighbours {
+            older: frame.checked_sub(1).unwrap_or(NONE),
+            newer: if frame + 1 == self.frames { NONE } else { frame + 1 },
+        })
+    }
+
+    fn change(&mut self, frame: u32, change: impl FnOnce(&mut Neighbours)) {
+        let mut neighbours = self.neighbours(frame);
+        change(&mut neighbours);
+        self.neighbours.insert(frame, neighbours);
+    }
+
+    fn unlink(&mut self, frame: u32) {
+        let Neighbours { older, newer } = self.neighbours(frame);
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.change(older, |it| it.newer = newer),
+        }
+        match newer {
+            NONE => self.newest = older,
+            _ => self.change(newer, |it| it.older = older),
+        }
+    }
+}
+
+impl ReplacementPolicy for Lru {
+    fn new(frames: u32, is_full: bool) -> Lru {
+        let (oldest, newest) = if is_full { (0, frames - 1) } else { (NONE, NONE) };
+        Lru { frames, neighbours: NumberMap::default(), oldest, newest }
+    }
+
+    fn admit(&mut self, frame: u32, _page: u64) {
+        let older = std::mem::replace(&mut self.newest, frame);
+        match older {
+            NONE => self.oldest = frame,
+            _ => self.change(older, |it| it.newer = frame),
+        }
+        self.neighbours.insert(frame, Neighbours { older, newer: NONE });
+    }
+
+    fn touch(&mut self, frame: u32) {
+        if frame != self.newest {
+            self.unlink(frame);
+            self.admit(frame, 0);
+        }
+    }
+
+    fn evict(&mut self, _page_of: &dyn Fn(u32) -> u64) -> u32 {
+        let oldest = self.oldest;
+        self.unlink(oldest);
+        oldest
+    }
+}
