@@ -25,6 +25,7 @@ mod moneta;
 mod nvm_model;
 mod operations;
 mod oracles;
+mod placement;
 mod power;
 mod predict;
 mod properties;
