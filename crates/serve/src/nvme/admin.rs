@@ -76,11 +76,15 @@ admin_commands! {
     NAMESPACE_MANAGEMENT, effect::BLOCKS | effect::INVENTORY, Some(3) => |controller, command, host| controller.manage_namespaces(command, host);
     NAMESPACE_ATTACHMENT, effect::INVENTORY, Some(3) => |controller, command, host| controller.attach_namespace(command, host);
     SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
+    DIRECTIVE_SEND, effect::NONE, Some(5) => |controller, command, _host| controller.send_directive(command);
+    DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
 }
 
 /// Opcodes of the commands that divide a drive into namespaces: a drive with zones stays one.
 const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
 
+/// Opcodes of the commands for directives, which a drive with data placement has.
+const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
 /// Features and log pages of data placement: the first feature has the scope of an endurance group, the second that of a namespace.
 const PLACEMENT_PAGES: FurtherPages =
     FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &log_pages::PLACEMENT_LOGS };
@@ -104,8 +108,11 @@ impl Controller {
 
     /// Returns the admin commands that the controller executes.
     fn admin_commands(&self) -> Vec<CommandRow> {
-        let has_zones = self.identity.limits.zones.is_some();
-        let is_there = |row: &&CommandRow| !has_zones || !DIVIDES.contains(&row.opcode);
+        let (has_zones, has_placement) =
+            (self.identity.limits.zones.is_some(), self.identity.limits.placement.is_some());
+        let is_there = |row: &&CommandRow| {
+            (!has_zones || !DIVIDES.contains(&row.opcode)) && (has_placement || !DIRECTIVES.contains(&row.opcode))
+        };
         ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
 

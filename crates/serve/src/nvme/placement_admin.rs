@@ -1,6 +1,7 @@
 //! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7, 5.1.12.1.28 to
 //! 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
 
+use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
 use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
@@ -12,6 +13,9 @@ use super::host::AdminHost;
 use super::log_pages;
 use super::placement::Placement;
 
+/// Directive Operation (DOPER) of the Identify directive: Return Parameters of Directive Receive, Enable Directive of Directive Send.
+const PARAMETERS: u32 = 1;
+const ENABLE: u32 = 1;
 /// FDP Event Type (FDPET), in the log specific field: events of hosts.
 const OF_HOSTS: u32 = 1;
 
@@ -22,6 +26,40 @@ impl Controller {
     /// Invalid Opcode if the drive has none.
     fn placement(&self) -> Result<&Placement, Status> {
         self.identity.subsystem.placement().ok_or(Status::INVALID_OPCODE)
+    }
+
+    /// Directive Receive: the parameters of the Identify directive. Data placement has no operation of its own.
+    pub(super) fn receive_directive(
+        &self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let placement = self.placement()?;
+        let [dwords, second, ..] = command.dwords;
+        let (operation, kind) = (second & 0xff, second >> 8 & 0xff);
+        if kind != 0 || operation != PARAMETERS {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.check_attached(command.namespace_id)?;
+        let page = logs::directives(&placement.limits_of(command.namespace_id));
+        let bytes = (u64::from(dwords) + 1) * 4;
+        copy_out(command, host, &page[..bytes.min(page.len() as u64) as usize])?;
+        Ok(AdminOutcome::Done(0))
+    }
+
+    /// Directive Send: enables or disables data placement in a namespace.
+    pub(super) fn send_directive(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
+        let placement = self.placement()?;
+        let [_, second, third, ..] = command.dwords;
+        let (operation, kind, target) = (second & 0xff, second >> 8 & 0xff, third >> 8 & 0xff);
+        if kind != 0 || operation != ENABLE || target != DATA_PLACEMENT {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.check_attached(command.namespace_id)?;
+        placement.direct(command.namespace_id, third & 1 == 1)?;
+        self.identity.subsystem.note_change();
+        self.pending.push_back(PendingWork::SavePlacement);
+        Ok(AdminOutcome::Done(0))
     }
 
     /// Returns the value of a feature of data placement, whose data structure, if there is one, is in the host's memory then.
