@@ -7,10 +7,11 @@ use serde_json::{Map, Value as Json};
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
-    Acknowledge, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline, UncertainConstant, Wait,
-    Zoning,
+    Acknowledge, DataPlacement, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline,
+    UncertainConstant, Wait, Zoning,
 };
 use crate::media;
+use crate::media::translation::PlacedStreams;
 use crate::media::zones::ZoneLayout;
 use crate::number::narrow;
 use crate::time::Span;
@@ -165,6 +166,8 @@ macro_rules! with_shared_sections {
                 volume: Volume,
                 /// Zones of the drive, if its blocks are written in order.
                 zones: Zoning,
+                /// Placement of data by hosts, if the drive has it.
+                placement: DataPlacement,
             }
             protocols { $($protocols)+ }
         }
@@ -273,7 +276,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Defaults are left out, so that documents of drives without faults, switch, peer, limits and zones stay as short as they are.
+        // Defaults are left out, so that documents of drives without faults, switch, peer, limits, zones and placement stay as short as they are.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
@@ -291,6 +294,9 @@ impl Drive {
         }
         if !self.zones.is_there() {
             resolved.remove(self.zones.path());
+        }
+        if !self.placement.is_there() {
+            resolved.remove(self.placement.path());
         }
         Json::Object(resolved)
     }
@@ -319,8 +325,8 @@ impl Drive {
     /// Idle media of the drive, with the processors, buffer, translation layer and limits in front of it. Random choices follow
     /// from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
-        let Drive { media, controller, buffer, translation, volume, .. } = self;
-        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, seed);
+        let Drive { media, controller, buffer, translation, placement, volume, .. } = self;
+        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, seed);
         memory.limited(volume, media.capacity_mib)
     }
 
@@ -335,6 +341,12 @@ impl Drive {
             active_max,
             open_max,
         })
+    }
+
+    /// Streams among which hosts choose, if they can place data.
+    pub fn placed_streams(&self) -> Option<PlacedStreams> {
+        let DataPlacement { handles, groups, isolation } = self.placement;
+        self.placement.is_there().then_some(PlacedStreams { handles, groups, isolation })
     }
 
     /// Keys above all sections, with their values.

@@ -115,6 +115,8 @@ pub struct Next {
     pub drive: u16,
     /// True if its completion ends a commit: it is a flush, or the last request before one that the drive does not need.
     pub ends_commit: bool,
+    /// Place of its placement identifier in the drive's list of them, if it is a write that names one.
+    pub placement: Option<u16>,
 }
 
 /// Request of an application that is in flight.
@@ -128,6 +130,8 @@ pub struct Request {
     pub drive: u16,
     /// True if its completion ends a commit (see [`Next::ends_commit`]).
     pub ends_commit: bool,
+    /// Place of its placement identifier in the drive's list of them (see [`Next::placement`]).
+    pub placement: Option<u16>,
     /// Name that its sender has given it, if it came from outside.
     pub token: Option<u32>,
     /// Bus address of its data buffer.
@@ -156,6 +160,7 @@ impl Default for Request {
             thread: 0,
             drive: 0,
             ends_commit: false,
+            placement: None,
             token: None,
             buffer: 0,
             issued: Time::ZERO,
@@ -173,7 +178,7 @@ impl Request {
     /// Opens a new request in this place: number `number`, issued at `now` by a thread.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
         (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
-        self.ends_commit = next.ends_commit;
+        (self.ends_commit, self.placement) = (next.ends_commit, next.placement);
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
         (self.buffer, self.parent, self.parts_left) = (0, None, 0);
         self.ledger.open(next.due);

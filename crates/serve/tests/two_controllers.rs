@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use phaselink_core::config::Isolation;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::trace::Step;
@@ -28,6 +29,8 @@ const COMMANDS: usize = 250;
 const CAPACITY_MIB: u64 = 1;
 /// Capacity of a drive with zones: eight of 1 MiB.
 const ZONED_MIB: u64 = 8;
+/// Capacity of a drive with data placement.
+const PLACED_MIB: u64 = 2;
 const PAGE: u64 = 4096;
 
 /// The host's memory begins again behind this, so that every address of it can be reached.
@@ -204,6 +207,22 @@ fn zoned(dice: &mut Dice) -> Drive {
     drive
 }
 
+/// A small flash drive on which hosts place data.
+fn placed(dice: &mut Dice) -> Drive {
+    let mut drive = drive(dice);
+    let flash = Drive::shipped("tlc-gen4").unwrap();
+    (drive.media, drive.buffer, drive.translation) = (flash.media, flash.buffer, flash.translation);
+    (drive.media.capacity_mib, drive.media.block_pages) = (PLACED_MIB, 12);
+    (drive.media.channels, drive.media.banks_per_channel) = (2, 1);
+    // As many blocks as so many handles keep open.
+    drive.translation.over_provisioning = 20.0;
+    drive.nvme.namespaces = dice.of(&[1, 1, 2]);
+    drive.placement.handles = dice.of(&[1, 2, 3]);
+    drive.placement.groups = dice.of(&[1, 1, 3]);
+    drive.placement.isolation = dice.of(&[Isolation::Initial, Isolation::Persistent]);
+    drive
+}
+
 impl Conversation {
     fn new(seed: u64) -> Conversation {
         let mut dice = Dice(Random::stream(seed, "two controllers"));
@@ -217,6 +236,12 @@ impl Conversation {
         let mut conversation = Conversation::about(&drive, dice, seed);
         conversation.timing.keep_zones(&drive);
         conversation
+    }
+
+    fn about_placement(seed: u64) -> Conversation {
+        let mut dice = Dice(Random::stream(seed, "two controllers and placement"));
+        let drive = placed(&mut dice);
+        Conversation::about(&drive, dice, seed)
     }
 
     fn about(drive: &Drive, mut dice: Dice, seed: u64) -> Conversation {
@@ -452,6 +477,9 @@ impl Conversation {
         let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
         let (slba, blocks) = self.place();
         let (opcode, slba) = if self.limits.zones.is_some() { self.of_zones(opcode, slba) } else { (opcode, slba) };
+        let manages_units = self.limits.placement.is_some() && self.dice.one_in(3);
+        let units = [opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND];
+        let opcode = if manages_units { self.dice.of(&units) } else { opcode };
         let (prp1, prp2) = self.pointer();
         let dice = &mut self.dice;
         let entry = SubmissionEntry {
@@ -468,6 +496,8 @@ impl Conversation {
         };
         if self.limits.zones.is_some() {
             self.with_zones(entry, slba, blocks)
+        } else if self.limits.placement.is_some() {
+            self.with_placement(entry, slba, blocks)
         } else {
             self.completed(entry, slba, blocks)
         }
@@ -493,6 +523,49 @@ impl Conversation {
             }
             _ => entry.of_blocks(slba, blocks).encode(),
         }
+    }
+
+    /// The command on a drive with data placement: with a directive, or with what is asked of reclaim units.
+    fn with_placement(&mut self, mut entry: SubmissionEntry, slba: u64, blocks: u32) -> [u8; 64] {
+        let dice = &mut self.dice;
+        match entry.opcode {
+            opcode::IO_MANAGEMENT_RECEIVE => {
+                let words = if dice.one_in(20) { dice.below(1 << 32) } else { dice.below(128) };
+                entry.dwords[..2].copy_from_slice(&[self.operation(), words as u32]);
+                entry.encode()
+            }
+            opcode::IO_MANAGEMENT_SEND => {
+                let most = if dice.one_in(10) { 300 } else { 4 };
+                let count = dice.below(most);
+                // What is taken for a list of pages later holds these, and no page may be where nothing can be reached.
+                let fits = |at: u64, identifier: u16| if at % 8 < 6 { identifier } else { 0 };
+                let places = (0..=count).map(|place| entry.prp1 + 2 * place);
+                let list: Vec<u8> = places.flat_map(|at| fits(at, self.identifier()).to_le_bytes()).collect();
+                self.machine.put(entry.prp1, &list);
+                entry.dwords[0] = self.operation() | (count as u32) << 16;
+                entry.encode()
+            }
+            _ => {
+                let kind = if dice.one_in(8) { dice.below(16) as u32 } else { 2 };
+                entry.dwords[2] |= kind << 20;
+                entry.dwords[3] = u32::from(self.identifier()) << 16;
+                self.completed(entry, slba, blocks)
+            }
+        }
+    }
+
+    /// The management operation that is about reclaim units, or another one.
+    fn operation(&mut self) -> u32 {
+        if self.dice.one_in(10) { self.dice.below(256) as u32 } else { 1 }
+    }
+
+    /// A placement identifier, most of which there are.
+    fn identifier(&mut self) -> u16 {
+        let (dice, limits) = (&mut self.dice, self.limits.placement.unwrap());
+        if dice.one_in(30) {
+            return dice.below(1 << 16) as u16;
+        }
+        limits.identifier(dice.below(limits.groups.into()) as u8, dice.below(limits.handles.into()) as u8)
     }
 
     /// The command on a drive with zones.
@@ -718,6 +791,23 @@ fn both_controllers_give_the_same_answers_about_zones() {
         Status::TOO_MANY_ACTIVE_ZONES,
         Status::TOO_MANY_OPEN_ZONES,
         Status::INVALID_ZONE_STATE_TRANSITION,
+    ] {
+        assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
+    }
+}
+
+#[test]
+fn both_controllers_give_the_same_answers_about_placement() {
+    let statuses = statuses(Conversation::about_placement);
+    for status in [
+        Status::SUCCESS,
+        Status::INVALID_OPCODE,
+        Status::INVALID_FIELD,
+        Status::INVALID_NAMESPACE,
+        Status::DATA_TRANSFER_ERROR,
+        Status::INVALID_PRP_OFFSET,
+        Status::INVALID_SGL_LENGTH,
+        Status::LBA_OUT_OF_RANGE,
     ] {
         assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
     }

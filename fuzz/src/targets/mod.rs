@@ -27,6 +27,7 @@ pub const ALL: &[Target] = &[
     vhost_user::RING,
     nvme::HOST,
     nvme::ZONES,
+    nvme::PLACEMENT,
     nvme::ADMIN,
     store::HEADER,
     control::CONTROL,

@@ -3,14 +3,19 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::sync::Arc;
 
+use phaselink_core::config::{Isolation, PolicyName};
+use phaselink_core::media::translation::policy::PolicySettings;
+use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
-use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
+use phaselink_core::protocol::nvme::rules::{Limits, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
 use phaselink_serve::nvme::array_host::ArrayHost;
+use phaselink_serve::nvme::subsystem::Subsystem;
 use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand, QUEUE_PAIRS_MAX};
 
 use crate::Target;
@@ -21,6 +26,9 @@ pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts }
 
 /// Checks the steps of a host and of the controller's caller on a drive with zones.
 pub(super) const ZONES: Target = Target { name: "nvme-zones", run: zones, seeds: writers_of_zones };
+
+/// Checks the steps of a host and of the controller's caller on a drive whose hosts place data.
+pub(super) const PLACEMENT: Target = Target { name: "nvme-placement", run: placement, seeds: placers };
 
 /// Checks admin commands of 64 bytes each.
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
@@ -35,10 +43,36 @@ const LIMITS: Limits = Limits {
     queue_entries: 1024,
     takes_segments: true,
     zones: None,
+    placement: None,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
 const ZONED: Limits = Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
+/// Reclaim units of 16 KiB, three handles in each of two groups.
+const SHAPE: TranslationShape = TranslationShape {
+    units: 16,
+    block_units: 4,
+    blocks: 24,
+    line_units: 2,
+    policy: PolicyName::Greedy,
+    settings: PolicySettings { choices: 2 },
+    map: None,
+    slc: None,
+    wear_gap: 0,
+    placement: Some(PlacedStreams { handles: 3, groups: 2, isolation: Isolation::Initial }),
+};
+const PLACED: Limits = Limits {
+    placement: Some(PlacementLimits {
+        handles: 3,
+        groups: 2,
+        identifiers_max: 6,
+        shape: SHAPE,
+        unit_bytes: PAGE as u32,
+        is_enabled: true,
+        is_directed: true,
+    }),
+    ..LIMITS
+};
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;
 /// Addresses of a correct driver's queues; the rest of the memory is for lists and data.
@@ -67,8 +101,23 @@ fn zones(input: &[u8]) {
     bench.check_zones();
 }
 
+fn placement(input: &[u8]) {
+    let mut bench = Bench::new(PLACED);
+    bench.follow(input);
+    let placement = bench.subsystem.placement().expect("the drive has placement");
+    assert_eq!(placement.inconsistency(), None);
+    let statistics = placement.statistics();
+    // A write of a block programs a unit of eight; moves leave blocks that are erased, or are about to be.
+    let most = statistics.host_bytes * 8 + statistics.erased_bytes + u128::from(placement.reclaim_unit_bytes());
+    assert!(statistics.media_bytes <= most, "{statistics:?}");
+    let record = placement.encode();
+    assert!(placement.load(&record), "a record of its own fits a drive");
+}
+
 fn administer(input: &[u8]) {
-    let mut bench = Bench::new(LIMITS);
+    // Every second input is for a drive whose hosts place data.
+    let is_placed = input.first().is_some_and(|byte| byte & 1 == 1);
+    let mut bench = Bench::new(if is_placed { PLACED } else { LIMITS });
     for command in input.chunks(64) {
         let mut bytes = [0; 64];
         bytes[..command.len()].copy_from_slice(command);
@@ -83,6 +132,7 @@ fn administer(input: &[u8]) {
 struct Bench {
     machine: ArrayHost,
     controller: Controller,
+    subsystem: Arc<Subsystem>,
     store: Store,
     space: Vec<u8>,
     commands: VecDeque<Command>,
@@ -94,9 +144,11 @@ impl Bench {
     /// Returns an enabled controller with one queue pair.
     fn new(limits: Limits) -> Bench {
         let store = Store::in_memory(GEOMETRY).expect("64 KiB");
+        let identity = Identity::new("fuzz", limits, 0);
         let mut bench = Bench {
             machine: ArrayHost::new(MEMORY_BYTES, &limits),
-            controller: Controller::new(Identity::new("fuzz", limits, 0)).with_queue_sets(2).with_strict_checks(),
+            subsystem: Arc::clone(&identity.subsystem),
+            controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
             store: match limits.zones {
                 Some(zones) => store.with_zones(zones.layout).expect("a new store"),
                 None => store,
@@ -194,7 +246,9 @@ impl Bench {
     }
 
     fn keep(&mut self, command: Command) {
-        if let Ok(checked) = &command.checked {
+        if let Ok(checked) = &command.checked
+            && !checked.action.is_management()
+        {
             let end = checked.offset.checked_add(u64::from(checked.bytes));
             assert!(end.is_some_and(|end| end <= GEOMETRY.capacity_bytes), "{command:?}");
         }
@@ -222,7 +276,10 @@ impl Bench {
     fn step(&mut self, script: &mut Script<'_>) {
         match script.byte() % 11 {
             0 => {
-                let fields = io_command(script, self.store.zones().is_some());
+                let fields = match self.subsystem.placement() {
+                    Some(_) => placed_command(script),
+                    None => io_command(script, self.store.zones().is_some()),
+                };
                 self.submit(1, &fields);
             }
             1 => {
@@ -323,6 +380,25 @@ fn io_command(script: &mut Script<'_>, has_zones: bool) -> [u8; 64] {
     bytes
 }
 
+/// Returns a nearly correct command with a directive, or one that is about reclaim units.
+fn placed_command(script: &mut Script<'_>) -> [u8; 64] {
+    let (operation, count) = (script.byte() % 3, script.byte());
+    let of_units = [opcode::IO_MANAGEMENT_RECEIVE, opcode::IO_MANAGEMENT_SEND];
+    let mut bytes = match of_units.get(usize::from(operation)).copied() {
+        None => io_command(script, false),
+        Some(opcode::IO_MANAGEMENT_SEND) => {
+            command(of_units[1], 1, address(script), [1 | u32::from(count % 8) << 16, 0])
+        }
+        Some(opcode) => command(opcode, 1, address(script), [1, count.into()]),
+    };
+    if operation == 2 {
+        bytes[50] |= 2 << 4;
+        bytes[54..56].copy_from_slice(&[count % 4, count & 0x80]);
+    }
+    spoil(&mut bytes, script);
+    bytes
+}
+
 fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
     let opcode = ADMIN_COMMANDS[usize::from(script.byte()) % ADMIN_COMMANDS.len()].opcode;
     let (low, high, more) = (script.byte(), script.byte(), script.byte());
@@ -375,6 +451,29 @@ fn writers_of_zones() -> Vec<Vec<u8>> {
     let opened = [io(send, 32, 0, 3), io(send, 48, 0, 3), io(append, 64, 0, 0), io(send, 32, 0, 1)].concat();
     let reset = [io(send, 16, 0, 4), io(send, 0, 0, 2), io(receive, 0, 31, 0), io(2, 16, 7, 0)].concat();
     vec![[&filled[..], &reset].concat(), [&opened[..], &filled, &reset, &filled].concat(), [opened, reset].concat()]
+}
+
+fn placers() -> Vec<Vec<u8>> {
+    let write =
+        |block: u8, identifier: u8| [0, 2, identifier, 1, block, 7, 8, 0, 9, 0, FAIR, FAIR, 9, 6, 10, 1, 8].to_vec();
+    let manage = |operation: u8, count: u8| [0, operation, count, 8, 0, FAIR, 9, 6, 10, 1, 8].to_vec();
+    let admin = |operation: u8, low: u8, high: u8, more: u8, namespace: u8| {
+        [1, operation, low, high, more, namespace, 12, 0, 13, 0, FAIR, 9, 8].to_vec()
+    };
+    let writes =
+        |identifiers: [u8; 8]| (0..).step_by(8).zip(identifiers).flat_map(move |(at, it)| write(at, it)).collect();
+    let (fill, again): (Vec<u8>, Vec<u8>) =
+        (writes([0, 1, 2, 0x81, 0x82, 3, 0, 1]), writes([0x80, 0, 1, 1, 2, 2, 0x81, 0]));
+    let units = [manage(0, 127), manage(1, 0), manage(1, 3), manage(0, 3)].concat();
+    let pages =
+        [admin(2, 32, 15, 0, 0), admin(2, 33, 15, 0, 0), admin(2, 34, 15, 0, 0), admin(2, 35, 15, 0, 0)].concat();
+    let features =
+        [admin(7, 29, 0, 1, 0), admin(7, 30, 0, 1, 1), admin(8, 29, 0, 1, 0), admin(8, 30, 0, 0, 1)].concat();
+    vec![
+        [&fill[..], &units, &again, &fill, &again, &fill].concat(),
+        [&features[..], &fill, &again, &units, &pages].concat(),
+        [&admin(13, 1, 0, 0, 1)[..], &features, &admin(13, 0, 0, 0, 0), &admin(14, 0, 0, 0, 1), &fill, &pages].concat(),
+    ]
 }
 
 fn administrators() -> Vec<Vec<u8>> {

@@ -26,6 +26,7 @@ const LIMITS: Limits = Limits {
     queue_entries: 64,
     takes_segments: true,
     zones: None,
+    placement: None,
 };
 
 fn messages(input: &[u8]) {

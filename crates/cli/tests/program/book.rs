@@ -35,6 +35,7 @@ pages! {
     adding_a_policy = "adding-a-policy"
     cloud_volumes = "cloud-volumes"
     zones = "zones"
+    placement = "placement"
     decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
 }

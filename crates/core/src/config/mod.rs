@@ -6,6 +6,7 @@
 //! files and checks the conditions between keys. Every description that it returns keeps the bounds given here, so the
 //! models do not check them again.
 
+mod data_placement;
 mod dma;
 pub(crate) mod document;
 pub(crate) mod doubt;
@@ -31,6 +32,7 @@ pub(crate) mod value;
 mod volume;
 mod zoning;
 
+pub use data_placement::{DataPlacement, Isolation};
 pub use dma::Dma;
 pub use doubt::{UncertainConstant, UncertaintyCause};
 pub use engine::{EngineOptions, IoEngine};

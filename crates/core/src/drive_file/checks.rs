@@ -50,7 +50,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let switches = super::checks_switch::broken(drive);
     let volume = super::checks_volume::broken(drive);
     let zones = super::checks_zones::broken(drive);
-    let around = faults.into_iter().chain(several).chain(switches).chain(volume).chain(zones);
+    let placement = super::checks_placement::broken(drive);
+    let around = faults.into_iter().chain(several).chain(switches).chain(volume).chain(zones).chain(placement);
     between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
 }
 

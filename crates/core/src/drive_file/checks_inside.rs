@@ -4,7 +4,7 @@
 use crate::config::origin::Origin;
 use crate::config::{Acknowledge, DataPattern, Mapping, PolicyName, Technology, WearLevelling};
 use crate::drive::Drive;
-use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, shape};
+use crate::media::flash::{MAP_ENTRY_BYTES, layout::FlashLayout, placed_shape, shape};
 use crate::media::translation::TranslationShape;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
@@ -253,7 +253,7 @@ const OVER_PROVISIONING_MAX: f64 = 2.0;
 
 /// Over-provisioning leaves garbage collection enough blocks beyond those that hold the user's units.
 fn spare(drive: &Drive) -> Option<BrokenCondition> {
-    let shape = shape(&drive.media, &drive.translation);
+    let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
     let (TranslationShape { units, block_units, blocks, .. }, blocks_min) = (shape, shape.blocks_min());
     let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
     if blocks >= blocks_min {
@@ -278,7 +278,7 @@ fn spare(drive: &Drive) -> Option<BrokenCondition> {
 /// Collection in idle time has a beginning, and ends before it wants more blocks than are spare.
 fn idle(drive: &Drive) -> Option<BrokenCondition> {
     let (idle_blocks, is_idle) = (drive.translation.idle_blocks, !drive.translation.idle.is_zero());
-    let shape = shape(&drive.media, &drive.translation);
+    let shape = placed_shape(&drive.media, &drive.translation, &drive.placement);
     let spare = shape.blocks - shape.blocks_min();
     BrokenCondition::when(
         !is_idle && is_written(drive, "translation.idle_blocks"),
@@ -340,7 +340,7 @@ fn fewer_dies(drive: &Drive) -> Option<String> {
             (.., lines @ 2..) => media.block_pages = lines / 2 * bits,
             _ => return None,
         }
-        let shape = shape(&media, &drive.translation);
+        let shape = placed_shape(&media, &drive.translation, &drive.placement);
         if shape.blocks >= shape.blocks_min() {
             break;
         }

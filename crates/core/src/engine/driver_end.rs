@@ -68,7 +68,7 @@ impl Engine {
         let requests = &mut self.shared.requests;
         requests.issued += 1;
         let (id, number) = (requests.occupy(), requests.issued);
-        let next = Next { io, due: now, drive, ends_commit: false };
+        let next = Next { io, due: now, drive, ends_commit: false, placement: None };
         requests[id].open(number, next, now, thread, Some(token));
         self.submit(now, id);
         self.pass_on(now);

@@ -21,6 +21,8 @@ pub(super) struct PendingJobs {
     is_volatile: bool,
     /// Zones of the drive, if it has some.
     zones: Option<ZonedSpace>,
+    /// Number of placement identifiers of the drive.
+    placement_identifiers: u16,
     seed: u64,
 }
 
@@ -28,8 +30,8 @@ impl Engine {
     /// Adds jobs, and starts those that wait for no others.
     pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
-        let Limits { capacity_bytes, is_volatile, zones, .. } = *limits;
-        self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, zones, seed };
+        let Limits { capacity_bytes, is_volatile, zones, placement_identifiers, .. } = *limits;
+        self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, zones, placement_identifiers, seed };
         self.warm_up = WarmUp::of(jobs, limits);
         self.begin_group();
     }
@@ -50,12 +52,13 @@ impl Engine {
     /// Adds the threads of a job, which start at once, or after its delay. `writers` are the threads of jobs above it that write, and
     /// those of all jobs of its group.
     fn add_job(&mut self, job: &Job, warms_up: bool, writers: (u32, u32)) {
-        let PendingJobs { begun, capacity_bytes, is_volatile, zones, seed, .. } = self.plan;
+        let PendingJobs { begun, capacity_bytes, is_volatile, zones, placement_identifiers, seed, .. } = self.plan;
         let start = self.now().max(Time::ZERO + job.start_delay);
         let place = self.recorder.add_job(job, begun, start, warms_up);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
             let generator = generator.over(self.devices.count() as u16, number).flushing(job.flushes, is_volatile);
+            let generator = generator.placing(job, number, placement_identifiers, seed);
             let generator = match zones {
                 Some(space) => generator.filling_zones(space, writers.0 + number, writers.1),
                 None => generator,

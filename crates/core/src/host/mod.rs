@@ -148,7 +148,7 @@ impl Host {
     ) {
         assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due, drive: 0, ends_commit: false });
+        this.external.push_back(Next { io, due, drive: 0, ends_commit: false, placement: None });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;

@@ -44,10 +44,11 @@ impl Media {
         controller: &config::Controller,
         buffer: &config::Buffer,
         translation: &config::Translation,
+        placement: &config::DataPlacement,
         seed: u64,
     ) -> Media {
         let is_mapped = translation.mapping == Mapping::Page;
-        let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
+        let flash = is_mapped.then(|| Flash::placed(media, buffer, translation, placement, seed));
         let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
         let is_early = media.acknowledge == Acknowledge::Early;
         let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
@@ -158,6 +159,25 @@ impl Media {
     /// Returns the flash of this drive, if it has a translation layer.
     pub fn flash(&self) -> Option<&Flash> {
         self.internals.as_ref()?.flash.as_ref()
+    }
+
+    /// Writes `bytes` from `offset` as [`Media::write`] does, to a stream that the host has chosen, on flash that has some.
+    pub fn write_placed(&mut self, now: Time, offset: u64, bytes: u32, stream: u8) -> WriteTiming {
+        if let Some(flash) = self.flash_mut() {
+            flash.direct(stream);
+        }
+        let timing = self.write(now, offset, bytes);
+        if let Some(flash) = self.flash_mut() {
+            flash.direct(0);
+        }
+        timing
+    }
+
+    /// Has a stream that hosts choose begin another reclaim unit, on flash that has some.
+    pub fn begin_unit(&mut self, now: Time, stream: u8) {
+        if let Some(flash) = self.flash_mut() {
+            flash.begin_unit(now, stream);
+        }
     }
 
     pub(crate) fn flash_mut(&mut self) -> Option<&mut Flash> {

@@ -296,6 +296,7 @@ impl Drive {
                 writable_bytes: self.zones.writable_mib() << 20,
                 open_max: self.zones.open_max,
             }),
+            placement_identifiers: u16::from(self.placement.handles) * u16::from(self.placement.groups),
             supported: Op::ALL.map(|op| protocol.supports(op)),
             ..protocol.limits(self)
         }

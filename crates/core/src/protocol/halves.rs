@@ -150,6 +150,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if commands of the protocol can say where their data is placed.
+    fn knows_placement(&self) -> bool {
+        false
+    }
+
     /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
     /// determines the throughput of the mix.
     fn foresees_mixes(&self) -> bool {

@@ -46,7 +46,10 @@ impl Case {
         let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
         // So do rarities.
         let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
-        let set = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).collect();
+        // And so does data placement.
+        let placement = draw::placement(&mut Random::stream(seed, "torture placement"), own);
+        let all = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
+        let set = all.collect();
         case.take_all(without_doubles(set), |case, set| case.set = set);
         if case.has_narrow_tags() {
             case.set.retain(|set| !set.contains(".queue_pairs=") && !set.contains(".max_transfer_kib="));
@@ -59,7 +62,21 @@ impl Case {
         let faults = faults.chain(draw::trouble(&mut Random::stream(seed, "torture trouble"))).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case.take_flushes(&mut Random::stream(seed, "torture flushes"));
+        case.take_identifiers(&mut Random::stream(seed, "torture identifiers"));
         case
+    }
+
+    /// Has writes name placement identifiers, if the drive has some.
+    fn take_identifiers(&mut self, random: &mut Random) {
+        if !self.drive().is_ok_and(|drive| drive.placement.is_there()) {
+            return;
+        }
+        let before = self.job.len();
+        self.job.push(("fdp", String::from("1")));
+        self.job.push(("plid_select", String::from(one_of(random, &["roundrobin", "random"]))));
+        if !self.drive().is_ok_and(|drive| self.jobs(&drive).is_ok()) {
+            self.job.truncate(before);
+        }
     }
 
     /// Adds flushes of writes, if the drive and its stack allow that; mostly for drives that may lose acknowledged

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value as Json;
 
 use crate::config::section::{KeyDescription, full_name};
-use crate::config::{Fault, FaultAction, FaultMoment};
+use crate::config::{Fault, FaultAction, FaultMoment, Mapping};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::random::Random;
@@ -124,6 +124,18 @@ pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
     let names: Vec<&str> = presets::rows(section).iter().map(|row| row.key.as_str()).collect();
     let name = one_of(random, &names);
     random.bits().is_multiple_of(4).then(|| format!("{section}.preset={name}"))
+}
+
+/// Draws data placement for a flash drive, in half of the cases.
+pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
+    if own.translation.mapping != Mapping::Page || random.bits().is_multiple_of(2) {
+        return Vec::new();
+    }
+    let handles = one_of(random, &[1, 2, 3, 8]);
+    let groups = one_of(random, &[1, 1, 2]);
+    let isolation = one_of(random, &["initial", "persistent"]);
+    let keys = [format!("handles={handles}"), format!("groups={groups}"), format!("isolation={isolation}")];
+    keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
 /// Draws one of the given values.

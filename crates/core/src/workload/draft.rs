@@ -4,7 +4,7 @@ use super::check::{JobPlace, Limits};
 use super::defaults::ENDLESS_BYTES;
 use super::trace::{NamedTrace, Selection, Trace};
 use super::values::Amount;
-use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, Job, Pattern, RateProcess};
+use super::{Batch, BlockShare, Distribution, EngineChoice, Flushes, HandleChoice, Job, Pattern, RateProcess};
 use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -30,6 +30,9 @@ pub(super) struct Draft {
     /// Name of the I/O engine if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
+    /// True if writes name placement identifiers, and those that are chosen.
+    pub places_data: bool,
+    pub handles: HandleChoice,
     /// First names of the options that the section itself gives, without those of `[global]`, in their order.
     pub given: Vec<&'static str>,
 }
@@ -88,6 +91,7 @@ impl Job {
             trace: None,
             replay_percent: 100,
             replay_no_stall: false,
+            placement: None,
         }
     }
 }
@@ -110,6 +114,8 @@ impl Draft {
             selection: Selection::default(),
             synchronous_engine: None,
             filename: None,
+            places_data: false,
+            handles: HandleChoice::default(),
             given: Vec::new(),
         }
     }
@@ -140,6 +146,10 @@ impl Draft {
                     let found = format!("{option} in a job whose requests are sequential");
                     (found, "rw=randread, randwrite or randrw, or a job without it")
                 }
+                "plids" | "plid_select" if !self.places_data => {
+                    let found = format!("{option} in a job whose writes name no placement identifier");
+                    (found, "fdp=1 or dataplacement=fdp beside it, or a job without it")
+                }
                 "number_ios" if self.is_endless() => {
                     let found = String::from("number_ios=0, with which nothing ends the job");
                     (found, "1 or more, or a runtime, size or io_size without it")
@@ -164,6 +174,7 @@ impl Draft {
             (reads, _) => f64::from(u8::from(reads)) * 100.0,
         };
         [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));
+        job.placement = self.places_data.then(|| self.handles.clone());
         self.resolve_region(&mut job, limits.capacity_bytes);
         if job.query_rounds > 0 && !self.given.contains(&"thinktime_blocks") {
             // A query thinks between its rounds.

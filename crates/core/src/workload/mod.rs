@@ -152,6 +152,18 @@ pub struct Job {
     pub replay_percent: u32,
     /// Replay as fast as requests come back, whatever the recorded times (fio `replay_no_stall`).
     pub replay_no_stall: bool,
+    /// Placement identifiers that the job's writes name (fio `fdp`); none if they name no identifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<HandleChoice>,
+}
+
+/// Placement identifiers among which the writes of a job choose, by their places in the drive's list (fio `fdp_pli`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HandleChoice {
+    /// Places in the list; empty if the job uses all identifiers.
+    pub places: Vec<u16>,
+    /// True if each write draws one, instead of taking them in turn (fio `fdp_pli_select=random`).
+    pub is_random: bool,
 }
 
 /// True for zero, which is not part of a job's serialised form.

@@ -136,6 +136,21 @@ pub(super) fn distribution(text: &str) -> Option<Distribution> {
     }
 }
 
+/// Numbers of a list with commas and ranges, such as `0,2-4`, in their order; none if one is above 65535 or a range ends before it begins.
+pub(super) fn places(text: &str) -> Option<Vec<u16>> {
+    let mut places = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| whole_u32(text.trim()).and_then(|number| u16::try_from(number).ok());
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return None;
+        }
+        places.extend(first..=last);
+    }
+    Some(places)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,7 @@ mod moneta;
 mod nvm_model;
 mod operations;
 mod oracles;
+mod placement;
 mod power;
 mod predict;
 mod properties;

@@ -268,6 +268,11 @@ class ZonesSection(TypedDict, total=False):
     open_max: int
     append_max_kib: int
 
+class PlacementSection(TypedDict, total=False):
+    handles: int
+    groups: int
+    isolation: Literal["initial", "persistent"]
+
 class NvmeSection(TypedDict, total=False):
     queue_pairs: int
     queue_entries: int
@@ -370,6 +375,7 @@ class Sections(TypedDict, total=False):
     translation: TranslationSection | str
     volume: VolumeSection | str
     zones: ZonesSection | str
+    placement: PlacementSection | str
     nvme: NvmeSection | str
     dc_express: DcExpressSection | str
     moneta: MonetaSection | str
@@ -433,6 +439,12 @@ class CompareOptions(Sections, total=False):
     fixedbufs: Value
     registerfiles: Value
     nonvectored: Value
+    fdp: Value
+    dataplacement: Value
+    plids: Value
+    fdp_pli: Value
+    plid_select: Value
+    fdp_pli_select: Value
     force_async: Value
     cmdprio_percentage: Value
     io_submit_mode: Value

@@ -7,15 +7,15 @@ use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
-use super::command::{CommandRow, IO_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect};
+use super::command::{CommandRow, IO_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect};
 use super::controller::{Controller, PendingWork};
 use super::event_log::LogReporter;
 use super::events::AsyncEvent;
-use super::features::Features;
+use super::features::{EVENTS_FEATURE, Features, PLACEMENT_FEATURE};
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR};
 use super::limits::interrupt_vectors;
-use super::log_pages::{self, LogSources, log_page};
+use super::log_pages::{self, FurtherPages, LogSources, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict;
 use crate::device::tally::locked;
@@ -76,10 +76,18 @@ admin_commands! {
     NAMESPACE_MANAGEMENT, effect::BLOCKS | effect::INVENTORY, Some(3) => |controller, command, host| controller.manage_namespaces(command, host);
     NAMESPACE_ATTACHMENT, effect::INVENTORY, Some(3) => |controller, command, host| controller.attach_namespace(command, host);
     SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
+    DIRECTIVE_SEND, effect::NONE, Some(5) => |controller, command, _host| controller.send_directive(command);
+    DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
 }
 
 /// Opcodes of the commands that divide a drive into namespaces: a drive with zones stays one.
 const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
+
+/// Opcodes of the commands for directives, which a drive with data placement has.
+const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
+/// Features and log pages of data placement: the first feature has the scope of an endurance group, the second that of a namespace.
+const PLACEMENT_PAGES: FurtherPages =
+    FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &log_pages::PLACEMENT_LOGS };
 
 /// Outcome of a command that has no result in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
@@ -100,8 +108,11 @@ impl Controller {
 
     /// Returns the admin commands that the controller executes.
     fn admin_commands(&self) -> Vec<CommandRow> {
-        let has_zones = self.identity.limits.zones.is_some();
-        let is_there = |row: &&CommandRow| !has_zones || !DIVIDES.contains(&row.opcode);
+        let (has_zones, has_placement) =
+            (self.identity.limits.zones.is_some(), self.identity.limits.placement.is_some());
+        let is_there = |row: &&CommandRow| {
+            (!has_zones || !DIVIDES.contains(&row.opcode)) && (has_placement || !DIRECTIVES.contains(&row.opcode))
+        };
         ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
 
@@ -109,7 +120,8 @@ impl Controller {
     fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
         let (cns, first_controller, command_set) = (first as u8, (first >> 16) as u16, (second >> 24) as u8);
-        let selected = IdentifySelection { cns, command_set, namespace: command.namespace_id, first_controller };
+        let (namespace, first_group) = (command.namespace_id, second as u16);
+        let selected = IdentifySelection { cns, command_set, namespace, first_controller, first_group };
         let page = self.identity.structure(selected, &self.admin_commands())?;
         copy_out(command, host, &page[..])?;
         Ok(DONE)
@@ -132,6 +144,7 @@ impl Controller {
                 log_pages::command_effects(&self.admin_commands(), &io_commands)
             }
             None if log == log_pages::EFFECTS => return Err(Status::INVALID_FIELD),
+            _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, second >> 16, specific)?,
             _ => self.log_page(log, specific, host.now_ms())?,
         };
         if offset > page.len() as u64 {
@@ -153,6 +166,7 @@ impl Controller {
     /// Returns the I/O commands of a command set, if the controller has it.
     fn io_commands(&self, command_set: u8) -> Option<Vec<CommandRow>> {
         match command_set {
+            0 if self.identity.limits.placement.is_some() => Some([IO_COMMANDS, PLACEMENT_COMMANDS].concat()),
             0 => Some(IO_COMMANDS.to_vec()),
             zones::COMMAND_SET if self.identity.limits.zones.is_some() => Some([IO_COMMANDS, ZONE_COMMANDS].concat()),
             _ => None,
@@ -202,6 +216,7 @@ impl Controller {
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
+            further: if self.identity.limits.placement.is_some() { PLACEMENT_PAGES } else { FurtherPages::default() },
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
         };
         log_page(log, &sources)
@@ -214,6 +229,9 @@ impl Controller {
         if first >> 8 & 7 != 0 {
             return Err(Status::INVALID_FIELD);
         }
+        if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
+            return self.placement_feature(command, host);
+        }
         let row = Features::row(first as u8)?;
         let value = self.features.get(row, select)?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
@@ -225,6 +243,9 @@ impl Controller {
     /// Set Features (section 5.27).
     fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, value, ..] = command.dwords;
+        if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
+            return self.set_placement_feature(command, host);
+        }
         let row = Features::row(first as u8)?;
         if first & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);

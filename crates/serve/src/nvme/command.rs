@@ -3,6 +3,7 @@
 use std::io;
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::placement::directed_to;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
@@ -65,6 +66,12 @@ pub const ZONE_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::ZONE_APPEND, effect::BLOCKS, None),
 ];
 
+/// Commands for reclaim units, which a controller of a drive with data placement executes too.
+pub const PLACEMENT_COMMANDS: &[CommandRow] = &[
+    CommandRow::new(opcode::IO_MANAGEMENT_RECEIVE, effect::NONE, None),
+    CommandRow::new(opcode::IO_MANAGEMENT_SEND, effect::NONE, None),
+];
+
 /// I/O command that has been copied and checked, with its page lists and ranges; host memory is not read again for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -80,6 +87,8 @@ pub struct Command {
     pub ranges: Vec<(u64, u64)>,
     /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
     pub lists: Option<Vec<u8>>,
+    /// Logarithm to base 2 of the block size of its namespace, on drives with data placement.
+    pub(super) block_shift: u32,
     /// Entry for a model that knows the drive as its description divides it, if the command's namespace is another one.
     pub modelled: Option<Box<EntryBytes>>,
 }
@@ -108,19 +117,21 @@ impl Command {
         });
         let (ranges, lists, modelled) = (Vec::new(), None, None);
         let version = namespaces.version();
-        let mut command = Command { queue, generation, version, bytes: *bytes, checked, ranges, lists, modelled };
+        let block_shift = limits.block_shift;
+        let bytes = *bytes;
+        let mut command = Command { queue, generation, version, bytes, checked, ranges, lists, block_shift, modelled };
         if let Err(status) = command.read_lists(limits, host) {
             command.checked = Err(status);
         }
         if let Ok(namespace) = found {
-            command.place(namespace, namespaces.plain_limits());
+            command.place(namespace, namespaces);
         }
         command
     }
 
     /// Moves places within a namespace to its place on the drive.
     #[inline]
-    fn place(&mut self, namespace: &ActiveNamespace, plain: &Limits) {
+    fn place(&mut self, namespace: &ActiveNamespace, namespaces: &NamespaceView) {
         if namespace.is_plain && namespace.start == 0 {
             return;
         }
@@ -130,14 +141,19 @@ impl Command {
         }
         self.ranges.iter_mut().for_each(|(offset, _)| *offset += namespace.start);
         if !namespace.is_plain {
-            self.modelled = Some(Box::new(modelled(&SubmissionEntry::decode(&self.bytes), checked, plain)));
+            let entry = placed(&SubmissionEntry::decode(&self.bytes), checked, namespaces);
+            self.modelled = Some(Box::new(modelled(&entry, checked, namespaces.plain_limits())));
         }
     }
 
     #[inline]
     fn read_lists(&mut self, limits: &Limits, host: &mut impl Host) -> Result<(), Status> {
         let Ok(checked) = &mut self.checked else { return Ok(()) };
-        let is_list = matches!(checked.action, Action::Deallocate { .. } | Action::Copy { .. });
+        let is_list = match checked.action {
+            Action::Deallocate { .. } | Action::Copy { .. } => true,
+            Action::SendUnits(send) => send.identifiers > 0,
+            _ => false,
+        };
         if checked.data.wanted().is_none() && !is_list {
             return Ok(());
         }
@@ -152,6 +168,7 @@ impl Command {
             Action::Copy { .. } => {
                 (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
             }
+            Action::SendUnits(_) => drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?),
             Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),
             _ => self.ranges = command::ranges(&list, checked.namespace, limits)?,
         }
@@ -172,7 +189,7 @@ impl Command {
     /// Returns operation, place and size, or none if the command is refused or only manages zones. Those of a deallocation are in its
     /// ranges.
     pub fn io(&self) -> Option<Io> {
-        let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.manages_zones())?;
+        let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
         Some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
@@ -205,7 +222,9 @@ impl Command {
             | Action::Verify
             | Action::Spoil
             | Action::Deallocate { .. }
-            | Action::ReceiveZones(_) => false,
+            | Action::ReceiveZones(_)
+            | Action::ReceiveUnits(_)
+            | Action::SendUnits(_) => false,
         }
     }
 
@@ -291,8 +310,6 @@ impl Command {
                 journal.count_write((*bytes).into());
             }
             Action::Flush => {}
-            // The store has no zones, although the controller says so.
-            Action::Append { .. } | Action::SendZones(_) | Action::ReceiveZones(_) => Err(Status::INTERNAL_ERROR)?,
             Action::Spoil => {
                 store.make_unreadable(*offset, (*bytes).into()).map_err(|error| write_status(&error))?;
             }
@@ -301,9 +318,28 @@ impl Command {
                     store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
                 }
             }
+            // The store has no zones, or the drive no data placement, although the controller says so.
+            _ => Err(Status::INTERNAL_ERROR)?,
         }
         Ok(())
     }
+}
+
+/// Returns the entry of a command with the placement identifier that a drive has as its description says. A list of identifiers of
+/// another namespace means nothing there, so that the command takes no action.
+#[cold]
+fn placed(entry: &SubmissionEntry, checked: &rules::Command, namespaces: &NamespaceView) -> SubmissionEntry {
+    let Some(placement) = namespaces.placement() else { return *entry };
+    let mut dwords = entry.dwords;
+    match checked.action {
+        Action::ReceiveUnits(_) | Action::SendUnits(_) => dwords[0] = 0,
+        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil => {
+            let identifier = placement.plain_identifier(entry.namespace_id, checked.placement);
+            dwords = directed_to(dwords, identifier);
+        }
+        _ => {}
+    }
+    SubmissionEntry { dwords, ..*entry }
 }
 
 /// Returns the entry of a command for a model that knows the drive as its description divides it: with the blocks that hold the same

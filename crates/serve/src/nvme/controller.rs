@@ -48,19 +48,24 @@ pub struct Controller {
     generation: u32,
 }
 
+/// Reclaim unit handles that a host has listed for a namespace to be created.
+pub(super) type HandleList = Vec<u16>;
+
 /// Work of an admin command that has been accepted and needs the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
     /// Give a namespace, or all of them, a format, and zeros.
     Format { command_id: u16, namespace: u32, format: usize },
     /// Create a namespace of so many blocks of a format.
-    Create { command_id: u16, blocks: u64, format: usize },
+    Create { command_id: u16, blocks: u64, format: usize, handles: HandleList },
     /// Delete a namespace, or all of them.
     Delete { command_id: u16, namespace: u32 },
     /// Attach a namespace to this controller, or detach it.
     Attach { command_id: u16, namespace: u32, is_attached: bool },
     /// Remove all data; the command has completed.
     Sanitize { dword10: u32 },
+    /// Save handles and settings of data placement; the command has completed.
+    SavePlacement,
     /// Save the state of the latest sanitize operation; the command has completed.
     SaveSanitize,
 }

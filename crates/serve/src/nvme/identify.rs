@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
+use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::rules::zones;
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -31,6 +32,7 @@ mod cns {
     pub(super) const ALLOCATED_NAMESPACE: u8 = 0x11;
     pub(super) const CONTROLLERS_OF_NAMESPACE: u8 = 0x12;
     pub(super) const CONTROLLERS: u8 = 0x13;
+    pub(super) const ENDURANCE_GROUPS: u8 = 0x19;
     pub(super) const COMMAND_SETS: u8 = 0x1c;
 }
 
@@ -45,6 +47,8 @@ pub struct IdentifySelection {
     pub namespace: u32,
     /// First controller of a list (CNTID).
     pub first_controller: u16,
+    /// First endurance group of a list (CNSSID).
+    pub first_group: u16,
 }
 
 /// Identifier of the controller (CNTLID): to hosts, it is the only one of its NVM subsystem.
@@ -113,7 +117,7 @@ impl Identity {
         selected: IdentifySelection,
         admin_commands: &[CommandRow],
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
-        let IdentifySelection { cns, command_set, namespace, first_controller } = selected;
+        let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
         let mut page = Box::new([0; IDENTIFY_BYTES]);
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
@@ -124,7 +128,10 @@ impl Identity {
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, &mut page),
+            cns::NAMESPACE_STATUS => {
+                namespace_status(self.existing(namespace)?, &mut page);
+                put(&mut page, 12, self.endurance_group().to_le_bytes());
+            }
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
                 self.structure_of_zones(selected, &mut page)?;
             }
@@ -140,6 +147,11 @@ impl Identity {
                 list_controllers(is_attached && first_controller == 0, &mut page);
             }
             cns::CONTROLLERS => list_controllers(first_controller == 0, &mut page),
+            cns::ENDURANCE_GROUPS if self.limits.placement.is_some() => {
+                // A list of one, if the command asks for those from it on.
+                page[0] = u8::from(first_group <= ENDURANCE_GROUP);
+                put(&mut page, 2, ENDURANCE_GROUP.to_le_bytes());
+            }
             // No further limits, and no protection information.
             cns::SET_CONTROLLER => {}
             cns::SET_NAMESPACE => {
@@ -181,6 +193,7 @@ impl Identity {
         put(page, 78, CONTROLLER_ID.to_le_bytes());
         // Namespace Attribute Notices (OAES).
         put(page, 92, (1_u32 << 8).to_le_bytes());
+        self.placement_capabilities(page);
         // An I/O controller (CNTRLTYPE).
         page[111] = 1;
         put(page, 256, optional_bits(admin_commands).to_le_bytes());
@@ -219,6 +232,20 @@ impl Identity {
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
 
+    /// Fills what Identify Controller says of data placement: endurance groups and flexible data placement (CTRATT), and the only group
+    /// (ENDGIDMAX).
+    fn placement_capabilities(&self, page: &mut [u8; IDENTIFY_BYTES]) {
+        if self.limits.placement.is_some() {
+            put(page, 96, (1_u32 << 4 | 1 << 19).to_le_bytes());
+            put(page, 340, ENDURANCE_GROUP.to_le_bytes());
+        }
+    }
+
+    /// Returns the endurance group of all namespaces (ENDGID); 0 on drives that have none.
+    fn endurance_group(&self) -> u16 {
+        if self.limits.placement.is_some() { ENDURANCE_GROUP } else { 0 }
+    }
+
     /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97), with zeros if there is none.
     fn namespace(&self, namespace: Option<Namespace>, page: &mut [u8; IDENTIFY_BYTES]) {
         let Some(namespace) = namespace else { return };
@@ -226,6 +253,7 @@ impl Identity {
             put(page, at, namespace.blocks().to_le_bytes());
         }
         put(page, 48, u128::from(namespace.bytes).to_le_bytes());
+        put(page, 102, self.endurance_group().to_le_bytes());
         self.capabilities(namespace.block_shift, page);
     }
 

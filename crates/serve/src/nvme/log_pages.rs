@@ -21,6 +21,17 @@ pub const EFFECTS: u8 = 0x05;
 pub const TELEMETRY: u8 = 0x07;
 /// Identifier of the log page Persistent Event Log (figure 202).
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
+/// Identifier of the log page FDP Configurations (Base Specification 2.1, figure 197).
+pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
+/// Identifier of the log page Reclaim Unit Handle Usage.
+pub const PLACEMENT_USAGE: u8 = 0x21;
+/// Identifier of the log page FDP Statistics.
+pub const PLACEMENT_STATISTICS: u8 = 0x22;
+/// Identifier of the log page FDP Events.
+pub const PLACEMENT_EVENTS: u8 = 0x23;
+/// Log pages of data placement.
+pub(super) const PLACEMENT_LOGS: [u8; 4] =
+    [PLACEMENT_CONFIGURATIONS, PLACEMENT_USAGE, PLACEMENT_STATISTICS, PLACEMENT_EVENTS];
 /// Identifier of the log page Sanitize Status (figure 202).
 pub const SANITIZE_STATUS: u8 = 0x81;
 
@@ -47,8 +58,19 @@ pub struct LogSources<'a> {
     pub sanitize: Sanitize,
     /// Telemetry data that the host has asked for, and number of times that it has.
     pub telemetry: (&'a [u8], u8),
+    /// Features and log pages that the controller has beside those of all: scope of each feature, and identifiers.
+    pub further: FurtherPages,
     /// Page of the reporting context of the persistent event log; empty if there is none.
     pub persistent_events: &'a [u8],
+}
+
+/// Features and log pages that only some controllers have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FurtherPages {
+    /// Identifiers of features, each with the bit of its scope (figure 256).
+    pub features: &'static [(u8, u32)],
+    /// Identifiers of log pages.
+    pub logs: &'static [u8],
 }
 
 /// Row of the table of log pages: identifier (figure 202), and the function that fills the page.
@@ -56,7 +78,7 @@ type LogPageRow = (u8, fn(&LogSources<'_>) -> Vec<u8>);
 
 /// Log pages that the controller supports.
 const LOG_PAGES: &[LogPageRow] = &[
-    (0x00, |_| supported_log_pages()),
+    (0x00, |sources| supported_log_pages(sources.further.logs)),
     (ERRORS, |sources| error_information(sources.journal)),
     (HEALTH, |sources| health_information(sources)),
     (0x03, |_| firmware_slots()),
@@ -65,7 +87,7 @@ const LOG_PAGES: &[LogPageRow] = &[
     (TELEMETRY, |sources| telemetry(TELEMETRY, sources.telemetry)),
     (0x08, |_| telemetry(0x08, (&[], 0))),
     (PERSISTENT_EVENTS, |sources| sources.persistent_events.to_vec()),
-    (0x12, |_| feature_effects()),
+    (0x12, |sources| feature_effects(sources.further.features)),
     (SANITIZE_STATUS, |sources| sanitize_status(sources.sanitize)),
 ];
 
@@ -79,8 +101,9 @@ pub fn log_page(id: u8, sources: &LogSources<'_>) -> Result<Vec<u8>, Status> {
 }
 
 /// Returns Supported Log Pages: LSUPP for each page (figure 204).
-fn supported_log_pages() -> Vec<u8> {
+fn supported_log_pages(further: &[u8]) -> Vec<u8> {
     let mut page = vec![0; 1024];
+    further.iter().for_each(|id| page[usize::from(*id) * 4] = 1);
     LOG_PAGES.iter().for_each(|(id, _)| page[usize::from(*id) * 4] = 1);
     page
 }
@@ -178,8 +201,11 @@ pub(super) fn telemetry_text(journal: &Journal, features: &Features) -> Vec<u8> 
 }
 
 /// Returns Feature Identifiers Supported and Effects: FSUPP for each feature, all with the scope of the controller (figure 256).
-fn feature_effects() -> Vec<u8> {
+fn feature_effects(further: &[(u8, u32)]) -> Vec<u8> {
     let mut page = vec![0; 1024];
+    for (id, scope) in further {
+        put(&mut page, usize::from(*id) * 4, (1_u32 | 1 << scope).to_le_bytes());
+    }
     for feature in FEATURES {
         put(&mut page, usize::from(feature.id) * 4, (1_u32 | 1 << 21).to_le_bytes());
     }

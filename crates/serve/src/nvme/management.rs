@@ -3,11 +3,12 @@
 
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
 use super::command::copy_in;
-use super::controller::{Controller, PendingWork};
+use super::controller::{Controller, HandleList, PendingWork};
 use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
@@ -42,8 +43,9 @@ impl Controller {
         self.check_no_sanitize()?;
         let work = match first & 0xf {
             CREATE => {
-                let (blocks, format) = new_namespace(command, second >> 24, host)?;
-                PendingWork::Create { command_id, blocks, format }
+                let has_placement = self.identity.limits.placement.is_some();
+                let (blocks, format, handles) = new_namespace(command, second >> 24, has_placement, host)?;
+                PendingWork::Create { command_id, blocks, format, handles }
             }
             DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
             DELETE => {
@@ -133,8 +135,8 @@ impl Controller {
             PendingWork::Format { command_id, namespace, format } => {
                 (command_id, self.format(namespace, format, timestamp, store))
             }
-            PendingWork::Create { command_id, blocks, format } => {
-                (command_id, self.create(blocks, format, timestamp, store))
+            PendingWork::Create { command_id, blocks, format, handles } => {
+                (command_id, self.create(blocks, format, &handles, timestamp, store))
             }
             PendingWork::Delete { command_id, namespace } => (command_id, self.delete(namespace, timestamp, store)),
             PendingWork::Attach { command_id, namespace, is_attached } => {
@@ -146,6 +148,8 @@ impl Controller {
                 (command_id, attached.map(|()| 0))
             }
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
+            // If the store does not take it, the settings are gone with the server.
+            PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),
             // If the store does not take it, the failure is there again when the server starts.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
@@ -162,6 +166,7 @@ impl Controller {
         undone_on_failure(subsystem, || {
             for (start, bytes) in subsystem.format(namespace, format)? {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
+                subsystem.placement().into_iter().for_each(|placement| placement.discard(start, bytes));
             }
             store.zones().into_iter().for_each(StoreZones::empty_all);
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
@@ -174,11 +179,24 @@ impl Controller {
     }
 
     /// Creates a namespace of zeros, and returns its identifier.
-    fn create(&mut self, blocks: u64, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
+    fn create(
+        &mut self,
+        blocks: u64,
+        format: usize,
+        handles: &[u16],
+        timestamp: [u8; 8],
+        store: &Store,
+    ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         let (id, namespace) = undone_on_failure(subsystem, || {
+            let chosen = choose_handles(subsystem, format, handles)?;
             let id = subsystem.create(blocks, format)?;
             let namespace = subsystem.namespace(id)?;
+            if let Some(placement) = subsystem.placement() {
+                placement.create(id, chosen, !handles.is_empty());
+                subsystem.save_placement(store).map_err(|_| Status::WRITE_FAULT)?;
+                subsystem.note_change();
+            }
             let zeroed = store.zero(namespace.start, namespace.bytes, false).and_then(|()| store.flush());
             zeroed.and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)?;
             Ok((id, namespace))
@@ -194,6 +212,12 @@ impl Controller {
             subsystem.delete(namespace)?;
             subsystem.save(store).map_err(|_| Status::INTERNAL_ERROR)
         })?;
+        if let Some(placement) = subsystem.placement() {
+            placement.delete(|id| namespace == ALL_NAMESPACES || namespace == id);
+            subsystem.note_change();
+            // The handles of a namespace that is gone are free when the server starts again, too.
+            let _ = subsystem.save_placement(store);
+        }
         self.note_change(DELETE, namespace, 0, timestamp, store);
         Ok(0)
     }
@@ -221,6 +245,8 @@ impl Controller {
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
             store.zones().into_iter().for_each(StoreZones::empty_all);
+            let all = store.geometry().capacity_bytes;
+            subsystem.placement().into_iter().for_each(|placement| placement.discard(0, all));
             store.flush()
         });
         let state = if erased.is_ok() { SanitizeState::Completed } else { SanitizeState::Failed };
@@ -239,12 +265,21 @@ fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T
     change().inspect_err(|_| subsystem.restore(before))
 }
 
-/// Returns the blocks and the format of a namespace to be created, from the host's data structure (figure 297).
+/// Returns the reclaim unit handles of a namespace that is to be created with a format; none without data placement.
+fn choose_handles(subsystem: &Subsystem, format: usize, handles: &[u16]) -> Result<Option<Vec<u8>>, Status> {
+    let Some(placement) = subsystem.placement() else { return Ok(None) };
+    let block_shift = subsystem.formats().get(format).copied();
+    let differs = |id| subsystem.namespace(id).is_ok_and(|other| Some(other.block_shift) != block_shift);
+    placement.choose(handles, differs)
+}
+
+/// Returns blocks, format and reclaim unit handles of a namespace to be created, from the host's data structure (figure 297).
 fn new_namespace(
     command: &SubmissionEntry,
     command_set: u32,
+    has_placement: bool,
     host: &mut impl AdminHost,
-) -> Result<(u64, usize), Status> {
+) -> Result<(u64, usize, HandleList), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
     copy_in(command, host, &mut structure)?;
     let long = |at: usize| u64::from_le_bytes(structure[at..at + 8].as_chunks().0[0]);
@@ -259,5 +294,15 @@ fn new_namespace(
     if format & 1 << 4 != 0 || protection != 0 {
         return Err(Status::INVALID_FORMAT);
     }
-    Ok((blocks, usize::from(format & 0xf | format >> 1 & 0x30)))
+    let short = |at: usize| u16::from_le_bytes([structure[at], structure[at + 1]]);
+    let (group, handles) = (short(102), if has_placement { short(392) } else { 0 });
+    if group > if has_placement { ENDURANCE_GROUP } else { 0 } {
+        return Err(Status::INVALID_FIELD);
+    }
+    // The list has room for 128 (Placement Handle List).
+    if handles > 128 {
+        return Err(Status::INVALID_PLACEMENT_HANDLES);
+    }
+    let handles = (0..usize::from(handles)).map(|place| short(512 + place * 2)).collect();
+    Ok((blocks, usize::from(format & 0xf | format >> 1 & 0x30), handles))
 }

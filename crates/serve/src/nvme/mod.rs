@@ -30,8 +30,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`queues`] |
-//! | commands | [`event_log`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, [`queue_set`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, `placement_commands`, [`queue_set`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -55,6 +55,9 @@ pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;
 pub mod management;
+pub mod placement;
+mod placement_admin;
+mod placement_commands;
 pub mod queue_set;
 pub mod queues;
 pub mod registers;

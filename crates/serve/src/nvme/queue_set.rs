@@ -20,7 +20,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::zone_commands;
+use super::{placement_commands, zone_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -347,6 +347,9 @@ impl QueueSet {
         }
         let current = if self.is_outdated(command) { Some(self.checked_anew(command, host)?) } else { None };
         let command = current.as_ref().unwrap_or(command);
+        if let Some(placement) = self.namespaces.placement() {
+            return placement_commands::execute(command, placement, host, store, space, &mut self.journal);
+        }
         let Some(zones) = store.zones() else { return command.execute(host, store, space, &mut self.journal) };
         let result = zone_commands::execute(command, zones, host, store, space, &mut self.journal)?;
         if result > 0 {

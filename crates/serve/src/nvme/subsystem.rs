@@ -14,6 +14,7 @@ use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
+use super::placement::Placement;
 use crate::device::store::{StateTag, Store};
 use crate::device::tally::locked;
 
@@ -131,6 +132,8 @@ pub struct Subsystem {
     state: Mutex<SubsystemState>,
     /// Events that outlive the power.
     pub events: Mutex<EventLog>,
+    /// Data placement, if the drive has it.
+    placement: Option<Arc<Placement>>,
 }
 
 impl Subsystem {
@@ -138,7 +141,8 @@ impl Subsystem {
     pub fn new(limits: &Limits) -> Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
-        Subsystem { limits: *limits, version, sanitized, state: Mutex::new(state), events: Mutex::default() }
+        let placement = limits.placement.as_ref().map(|it| Arc::new(Placement::new(it, limits.namespaces)));
+        Subsystem { limits: *limits, version, sanitized, state: Mutex::new(state), events: Mutex::default(), placement }
     }
 
     /// Takes over what the store of the drive has kept.
@@ -160,6 +164,14 @@ impl Subsystem {
             let dword10 = u32::from_le_bytes(dword10.first_chunk().copied().unwrap_or_default());
             state.sanitize = Sanitize { state: kept, dword10 };
         }
+        let record = store.record(StateTag::Placement);
+        if let (Some(placement), Some(record)) = (&self.placement, record)
+            && !placement.load(&record)
+        {
+            let found = "the store holds placement handles that this drive cannot have; serve it with the description that it was made \
+                         for, or make a new store";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
+        }
         if let Some(record) = store.record(StateTag::Events) {
             *locked(&self.events) = EventLog::decode(&record);
         }
@@ -179,6 +191,25 @@ impl Subsystem {
         let encode = |namespace: &Option<Namespace>| namespace.map_or([0; RECORD_BYTES], |it| it.encode());
         let records = state.namespaces.iter().flat_map(encode);
         store.save_record(StateTag::Namespaces, state.created.to_le_bytes().into_iter().chain(records).collect())
+    }
+
+    /// Saves handles and settings of data placement, if the drive has it.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save_placement(&self, store: &Store) -> io::Result<()> {
+        let Some(placement) = &self.placement else { return Ok(()) };
+        store.save_record(StateTag::Placement, placement.encode())
+    }
+
+    /// Returns the data placement of the drive, if it has it.
+    pub fn placement(&self) -> Option<&Placement> {
+        self.placement.as_deref()
+    }
+
+    /// Notes that something has changed against which commands are checked.
+    pub fn note_change(&self) {
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Saves the events.
@@ -400,6 +431,8 @@ pub struct NamespaceView {
     /// Status of all I/O commands while a sanitize operation runs, and after one that has failed.
     barred: Option<Status>,
     active: Vec<Option<ActiveNamespace>>,
+    /// Data placement, if the drive has it.
+    placement: Option<Arc<Placement>>,
     /// Limits of a drive without namespaces.
     none: Limits,
 }
@@ -414,6 +447,7 @@ impl NamespaceView {
             version: 0,
             barred: None,
             active: Vec::new(),
+            placement: subsystem.placement.clone(),
             none,
         };
         view.read();
@@ -450,15 +484,19 @@ impl NamespaceView {
         self.version = self.subsystem.version();
         self.barred = self.subsystem.sanitize().state.bars();
         let (limits, plain) = (self.subsystem.limits, plain(&self.subsystem.limits));
-        let active = |(namespace, plain): (Option<Namespace>, Option<Namespace>)| {
+        let placement = self.placement.as_deref();
+        let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
             let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
             let Namespace { start, block_shift, .. } = namespace;
             let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.block_shift);
-            let is_plain = plain.map(place) == Some(place(namespace));
-            let limits = Limits { namespaces: 1, blocks: namespace.blocks(), block_shift, ..limits };
+            let is_placed_plainly = placement.is_none_or(|placement| placement.is_plain(id));
+            let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
+            let own = placement.map(|placement| placement.limits_of(id));
+            let blocks = namespace.blocks();
+            let limits = Limits { namespaces: 1, blocks, block_shift, placement: own, ..limits };
             Some(ActiveNamespace { limits, start, is_plain })
         };
-        self.active = self.subsystem.namespaces().into_iter().zip(plain).map(active).collect();
+        self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
     }
 
     /// Returns a namespace for an I/O command.
@@ -476,6 +514,12 @@ impl NamespaceView {
             Some(None) => Err(Status::INVALID_FIELD),
             None => Err(Status::INVALID_NAMESPACE),
         }
+    }
+
+    /// Returns the data placement of the drive, if it has it.
+    #[inline]
+    pub fn placement(&self) -> Option<&Placement> {
+        self.placement.as_deref()
     }
 
     /// Returns the limits of a drive without namespaces, for commands that name none.

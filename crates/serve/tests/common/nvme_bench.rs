@@ -17,6 +17,7 @@ pub(crate) const LIMITS: Limits = Limits {
     queue_entries: 1024,
     takes_segments: true,
     zones: None,
+    placement: None,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.

@@ -227,6 +227,7 @@ fn explanation_holds_every_key_of_the_parts_that_a_drive_has() {
         let is_there = |section: &&dyn Section| match section.path() {
             "volume" => drive.volume.is_there(),
             "zones" => drive.zones.is_there(),
+            "placement" => drive.placement.is_there(),
             _ => true,
         };
         for key in drive.sections().into_iter().filter(is_there).flat_map(|section| section.keys()) {

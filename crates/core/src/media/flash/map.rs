@@ -52,7 +52,7 @@ impl Flash {
     /// the line when it is full.
     fn write_map_page(&mut self, now: Time, page: u32) {
         if self.map_line.units == 0 {
-            self.collect_garbage(now);
+            self.collect_garbage(now, 0);
         }
         let place = self.translation.write_map_page(page);
         if self.map_line.units == 0 {

@@ -22,6 +22,7 @@ pub mod die;
 mod idle;
 pub mod layout;
 mod map;
+mod placed;
 pub mod read_ahead;
 mod reads;
 mod uses;
@@ -34,7 +35,9 @@ use std::collections::VecDeque;
 use super::spread::ArraySpread;
 use super::timing::{Bus, BusRate};
 use super::translation::policy::{Policy, PolicySettings};
-use super::translation::{MapShape, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream};
+use super::translation::{
+    MapShape, PlacedStreams, SlcShape, TranslationLayer, TranslationShape, UnitLocation, UnitMove, WriteStream,
+};
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, CollectionReads, CommandBus, PlaneReads, Precondition};
 use crate::data::persistence::Notes;
@@ -44,6 +47,7 @@ use buffer::FlashBuffer;
 use die::Die;
 use idle::IdleCollection;
 use layout::FlashLayout;
+use placed::PlacedWrites;
 use read_ahead::ReadAhead;
 
 /// Flash drive behind its controller.
@@ -81,6 +85,8 @@ pub struct Flash {
     moves: Vec<UnitMove>,
     erased: Vec<u32>,
     idle: Option<IdleCollection>,
+    /// Streams that hosts choose, if they can.
+    placed: Option<Box<PlacedWrites>>,
     /// Record of the writes that survive a loss of power, for drives that track this.
     notes: Option<Notes>,
     /// Totals for counters and utilisation.
@@ -149,9 +155,20 @@ const UNFILLED_PART: u64 = 8;
 impl Flash {
     /// Creates the drive of a description that has been checked, in the state that the description names.
     pub fn new(media: &config::Media, buffer: &config::Buffer, translation: &config::Translation, seed: u64) -> Flash {
-        let shape = shape(media, translation);
+        Flash::shaped(shape(media, translation), media, buffer, translation, seed)
+    }
+
+    /// Creates the drive of a description that has been checked, with a translation layer of this shape.
+    fn shaped(
+        shape: TranslationShape,
+        media: &config::Media,
+        buffer: &config::Buffer,
+        translation: &config::Translation,
+        seed: u64,
+    ) -> Flash {
         let layout = FlashLayout { first_slc: shape.blocks, ..FlashLayout::of(media, translation) };
-        let streams = usize::from(Policy::streams(translation.policy).0) + usize::from(shape.slc.is_some());
+        let user_streams = shape.placement.map_or(Policy::streams(translation.policy).0, |streams| streams.user());
+        let streams = usize::from(user_streams) + usize::from(shape.slc.is_some());
         let dies = layout.channels * layout.dies_per_channel;
         Flash {
             layout,
@@ -183,6 +200,7 @@ impl Flash {
             moves: Vec::new(),
             erased: Vec::new(),
             idle: IdleCollection::new(translation.idle, translation.idle_blocks),
+            placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
             notes: None,
             activity: Activity::default(),
         }
@@ -195,6 +213,9 @@ impl Flash {
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
         self.look_up(now, at, offset, bytes, true);
+        if let Some(placed) = &mut self.placed {
+            placed.count(bytes);
+        }
         let (mut from, mut last_at, mut first) = (at, at, offset);
         for (unit, part) in units(&self.layout, offset, bytes) {
             if !self.is_in_line(unit) {
@@ -305,6 +326,9 @@ impl Flash {
         if self.translation.has_map_cache() {
             counters.extend([("map_reads", counts.map_reads), ("map_writes", counts.map_writes)]);
         }
+        if let Some(placed) = &self.placed {
+            counters.extend(placed.counters(&self.translation, self.layout.unit_bytes));
+        }
         if self.translation.shape().slc.is_some() {
             counters.push(("slc_written_bytes", counts.slc_written * unit_bytes));
         }
@@ -317,7 +341,11 @@ impl Flash {
     /// Returns true if a unit is in a line that is being filled.
     fn is_in_line(&self, unit: u32) -> bool {
         let place = self.translation.location(unit);
-        self.lines.iter().any(|line| line.holds(place))
+        match &self.placed {
+            // A unit that a host now writes to another stream leaves its line.
+            Some(placed) => self.lines[usize::from(placed.stream())].holds(place),
+            None => self.lines.iter().any(|line| line.holds(place)),
+        }
     }
 
     /// Adds a part of a unit, which is in the buffer at `at`, to the line that is being filled.
@@ -329,9 +357,12 @@ impl Flash {
             }
             return;
         }
-        let stream = self.translation.stream_of(unit);
+        let stream = match &self.placed {
+            Some(placed) => placed.stream(),
+            None => self.translation.stream_of(unit),
+        };
         if self.lines[usize::from(stream)].units == 0 {
-            self.collect_garbage(now);
+            self.collect_garbage(now, stream);
         }
         let rest = self.translation.location(unit);
         let place = self.translation.write_to(unit, stream);
@@ -452,10 +483,10 @@ impl Flash {
         self.costs.command + self.spread.as_mut().map_or(mean, |spread| spread.read(mean))
     }
 
-    /// Runs as much garbage collection as another line needs.
-    fn collect_garbage(&mut self, now: Time) {
+    /// Runs as much garbage collection as another line of a stream needs.
+    fn collect_garbage(&mut self, now: Time, stream: u8) {
         let (mut moves, mut erased) = (std::mem::take(&mut self.moves), std::mem::take(&mut self.erased));
-        self.translation.make_room(self.layout.line_units(), &mut moves, &mut erased);
+        self.translation.make_room_for(stream, self.layout.line_units(), &mut moves, &mut erased);
         (self.moves, self.erased) = (moves, erased);
         self.execute_collection(now);
     }
@@ -590,7 +621,19 @@ pub fn shape(media: &config::Media, translation: &config::Translation) -> Transl
             ),
         }),
         wear_gap: translation.wear_gap_erases,
+        placement: None,
     }
+}
+
+/// Returns the shape of a description's translation layer whose hosts may choose streams.
+pub fn placed_shape(
+    media: &config::Media,
+    translation: &config::Translation,
+    placement: &config::DataPlacement,
+) -> TranslationShape {
+    let config::DataPlacement { handles, groups, isolation } = *placement;
+    let streams = placement.is_there().then_some(PlacedStreams { handles, groups, isolation });
+    TranslationShape { placement: streams, ..shape(media, translation) }
 }
 
 /// Returns the units that bytes lie in, with the number of bytes in each.

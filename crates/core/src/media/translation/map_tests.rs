@@ -17,6 +17,7 @@ fn shape(policy: PolicyName, cached_pages: u32) -> TranslationShape {
         map,
         slc: None,
         wear_gap: 0,
+        placement: None,
     }
 }
 

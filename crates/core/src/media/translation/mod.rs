@@ -19,6 +19,8 @@ pub mod blocks;
 mod cohorts;
 mod map_cache;
 mod overlay;
+mod placed;
+mod placed_drive;
 pub mod policy;
 mod precondition;
 mod run_in;
@@ -27,6 +29,8 @@ pub mod stationary;
 
 #[cfg(test)]
 mod map_tests;
+#[cfg(test)]
+mod placed_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]
@@ -42,12 +46,15 @@ pub use blocks::{UnitLocation, WriteStream};
 use cohorts::Cohorts;
 use map_cache::{MapCache, MapMiss};
 use overlay::Overlay;
+use placed::PlacedUnits;
+pub use placed::{PlacedCounts, PlacedStreams};
+pub use placed_drive::{PlacedDrive, PlacedMove, PlacedStatistics};
 use policy::{Policy, PolicySettings};
 use slc::SlcCache;
 pub use slc::SlcShape;
 
 /// Size and policies of a translation layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TranslationShape {
     /// Number of units that the user can write, below 2^32 - 1.
     pub units: u64,
@@ -68,6 +75,8 @@ pub struct TranslationShape {
     /// Number of erases by which one block may be ahead of another before the latter is collected however full it is; 0
     /// for no limit.
     pub wear_gap: u32,
+    /// Streams among which hosts choose, in place of those of the policy, if they can.
+    pub placement: Option<PlacedStreams>,
 }
 
 /// Size of a mapping table, of which only a part is in the drive's memory.
@@ -140,6 +149,12 @@ pub struct TranslationLayer {
     /// Number of streams of the user, and the place of the first stream of moved units.
     user_streams: u8,
     first_moved: u8,
+    /// Number of streams that garbage collection keeps a block for, and of those of the user among them: all, or those that
+    /// have been written on drives whose hosts choose streams.
+    kept_streams: u32,
+    kept_user_streams: u32,
+    /// Streams and counters of the units, on drives whose hosts choose streams.
+    placed: Option<Box<PlacedUnits>>,
     map: Option<MapCache>,
     slc: Option<SlcCache>,
     blocks: Blocks,
@@ -167,11 +182,17 @@ impl TranslationLayer {
             shape.blocks_min() <= shape.blocks,
             "too few blocks for the units and for garbage collection: {shape:?}"
         );
+        let (user_streams, _) = shape.user_and_moved();
+        let (user_first, moved_first) = Policy::streams(shape.policy);
+        let map_streams = u8::from(shape.map.is_some());
         TranslationLayer {
             shape,
             policy: Policy::new(shape.policy, &shape.settings),
-            user_streams: Policy::streams(shape.policy).0,
-            first_moved: Policy::streams(shape.policy).0 + u8::from(shape.map.is_some()),
+            user_streams,
+            first_moved: user_streams + map_streams,
+            kept_streams: u32::from(user_first) + u32::from(map_streams) + u32::from(moved_first),
+            kept_user_streams: u32::from(user_first) + u32::from(map_streams),
+            placed: shape.placement.map(|streams| Box::new(PlacedUnits::new(streams))),
             map: shape.map.map(|map| MapCache::new(shape.units, map.page_units, map.cached_pages, false)),
             slc: shape.slc.map(|slc| SlcCache::new(shape.blocks, slc)),
             blocks: match shape.slc {
@@ -212,6 +233,9 @@ impl TranslationLayer {
         self.invalidate(unit);
         self.counts.written += 1;
         self.blocks.now += 1;
+        if let Some(placed) = &mut self.placed {
+            placed.note_write(unit, stream);
+        }
         let stream = self.write_stream(stream);
         self.counts.slc_written += u64::from(stream == WriteStream::Slc);
         self.append(unit, stream, self.blocks.now)
@@ -224,6 +248,8 @@ impl TranslationLayer {
         match self.user_streams {
             streams if self.slc.as_ref().is_some_and(SlcCache::has_room) => streams,
             1 => 0,
+            // Writes that name no stream have the first one.
+            _ if self.placed.is_some() => 0,
             _ => self.policy.user_stream(&self.blocks, self.location(unit)),
         }
     }
@@ -297,6 +323,9 @@ impl TranslationLayer {
         this.written += skipped;
         this.written_at_sum += u64::from(skipped) * self.blocks.now;
         self.counts.skipped += u64::from(skipped);
+        if let (Some(placed), WriteStream::User(stream)) = (&mut self.placed, stream) {
+            placed.note_skip(stream, skipped);
+        }
         self.seal_if_full(block);
     }
 
@@ -479,8 +508,8 @@ impl TranslationLayer {
     /// Returns the number of units of room that garbage collection keeps in reserve.
     fn reserve(&self) -> u64 {
         // Lines that other streams have begun were made room for, and take it later.
-        let begun = u64::from(self.first_moved - 1) * u64::from(self.shape.line_units);
-        self.open.len() as u64 * u64::from(self.shape.block_units) + begun
+        let begun = u64::from(self.kept_user_streams - 1) * u64::from(self.shape.line_units);
+        u64::from(self.kept_streams) * u64::from(self.shape.block_units) + begun
     }
 
     /// Returns the number of units that the user can write until `left` units have been moved, so that the reserve is
@@ -501,7 +530,10 @@ impl TranslationLayer {
             return false;
         };
         assert!(self.blocks.is_full(victim), "block {victim} is to be collected, but is not full");
-        let stream = WriteStream::Moved(self.policy.moved_stream(&self.blocks, victim));
+        let stream = WriteStream::Moved(match &self.placed {
+            Some(placed) => placed.streams().moved_stream(self.blocks.stream(victim), self.first_moved),
+            None => self.policy.moved_stream(&self.blocks, victim),
+        });
         let mut cohorts = self.cohorts.starts_in_block(victim);
         cohorts.reverse();
         self.collection = Some(GarbageCollection { victim, stream, cohorts, logged: 0 });
@@ -568,6 +600,9 @@ impl TranslationLayer {
         target.written += part.units;
         target.written_at_sum += u64::from(part.units) * written_at;
         self.counts.moved += u64::from(part.units);
+        if let Some(placed) = &mut self.placed {
+            placed.note_moves_of_first(part.units);
+        }
         if part.units > 0 {
             moved.push(UnitMove { from: part.from, positions: part.positions, units: part.units, to });
         }
@@ -590,6 +625,9 @@ impl TranslationLayer {
             found += 1;
             self.blocks.all[index(collection.victim)].valid -= 1;
             self.counts.moved += 1;
+            if let Some(placed) = &mut self.placed {
+                placed.note_move(unit);
+            }
             let to = self.append(unit, collection.stream, written_at);
             self.note_place(unit);
             match moved.last_mut().filter(|last| last.is_followed_by(from, to)) {
@@ -646,8 +684,19 @@ impl TranslationShape {
     /// Returns the number of streams, each with an open block: those of the user, of map pages, and
     /// of moved units.
     pub fn streams(&self) -> usize {
-        let (user, moved) = Policy::streams(self.policy);
+        let (user, moved) = self.user_and_moved();
         usize::from(user) + usize::from(self.map.is_some()) + usize::from(moved)
+    }
+
+    /// Returns the number of streams of the user and of moved units.
+    fn user_and_moved(&self) -> (u8, u8) {
+        self.placement.map_or(Policy::streams(self.policy), |streams| (streams.user(), streams.moved()))
+    }
+
+    /// Returns the number of streams that a drive has used on which no host has chosen any.
+    pub(super) fn streams_at_first(&self) -> u32 {
+        let (user, moved) = Policy::streams(self.policy);
+        u32::from(user) + u32::from(self.map.is_some()) + u32::from(moved)
     }
 
     /// Returns the number of units that the layer maps: those of the user and the pages of a mapping table that is not

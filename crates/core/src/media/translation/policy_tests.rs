@@ -7,7 +7,18 @@ const SETTINGS: PolicySettings = PolicySettings { choices: 10 };
 fn shape(policy: PolicyName, blocks: u32, block_units: u32, spare: f64) -> TranslationShape {
     let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
     let (blocks, settings) = (blocks + OPEN_BLOCKS, SETTINGS);
-    TranslationShape { units, block_units, blocks, line_units: 1, policy, settings, map: None, slc: None, wear_gap: 0 }
+    TranslationShape {
+        units,
+        block_units,
+        blocks,
+        line_units: 1,
+        policy,
+        settings,
+        map: None,
+        slc: None,
+        wear_gap: 0,
+        placement: None,
+    }
 }
 
 /// A writer on a drive that was written in order.

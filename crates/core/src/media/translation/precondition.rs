@@ -8,7 +8,7 @@ use super::run_in::{RunInBlock, RunInState};
 use super::stationary::{VictimPolicy, valid_units, write_amplification};
 use super::{TranslationLayer, TranslationShape};
 use crate::media::randomiser::Randomiser;
-use crate::number::{index, narrow, short_length};
+use crate::number::{index, narrow};
 use crate::random::{Random, mix};
 
 impl TranslationShape {
@@ -47,7 +47,7 @@ impl TranslationShape {
     /// Returns the units in the open block of each stream in the steady state. Together with the erased blocks they leave
     /// room for the reserve when the collection of a block begins.
     fn open_units(&self) -> Vec<u32> {
-        let (streams, block) = (short_length(self.streams()), self.block_units);
+        let (streams, block) = (self.streams_at_first(), self.block_units);
         let all = u64::from(self.blocks_erased()) * u64::from(block);
         let each = narrow::<u32, u64>(all / u64::from(streams)) / self.line_units * self.line_units;
         let last = narrow::<u32, u64>(all - u64::from(streams - 1) * u64::from(each));
@@ -57,12 +57,12 @@ impl TranslationShape {
     /// Returns the number of erased blocks in the steady state: half of the reserve, the other half of which are the
     /// positions of open blocks that are not written yet.
     pub(super) fn blocks_erased(&self) -> u32 {
-        short_length(self.streams()).div_ceil(2)
+        self.streams_at_first().div_ceil(2)
     }
 
     /// Returns the number of blocks that are not full in the steady state: one of each stream, and erased ones.
     pub(super) fn blocks_not_full(&self) -> u32 {
-        short_length(self.streams()) + self.blocks_erased()
+        self.streams_at_first() + self.blocks_erased()
     }
 }
 
@@ -115,6 +115,8 @@ impl TranslationLayer {
             let RunInBlock { age, stream, erases, .. } = *run_in.at(block, sealed);
             let written_at = self.blocks.now - (age * life) as u64;
             let this = &mut self.blocks.all[index(block)];
+            // A drive whose hosts choose streams has only been written without a choice.
+            let stream = if self.placed.is_some() { 0 } else { stream };
             (this.stream, this.erased_before) = (stream, erases);
             this.written_at_sum = written_at * u64::from(this.written);
         }
@@ -126,6 +128,8 @@ impl TranslationLayer {
 
     /// Makes a block of which `written` units have been written the open block of the stream at `place`.
     fn reopen(&mut self, place: u32, block: u32, written: u32) {
+        let is_moved = self.placed.is_some() && place > 0;
+        let place = if is_moved { self.first_moved.into() } else { place };
         let this = &mut self.blocks.all[index(block)];
         (this.written, this.sealed, this.stream) = (written, 0, narrow::<u8, u32>(place));
         self.open[index(place)] = Some(block);

@@ -71,7 +71,8 @@ impl RunInState {
     }
 
     fn run(like: &TranslationShape, spare: f64, cached: f64) -> RunInState {
-        let mut shape = TranslationShape { blocks: BLOCKS, line_units: 1, slc: None, wear_gap: 0, ..*like };
+        let mut shape =
+            TranslationShape { blocks: BLOCKS, line_units: 1, slc: None, wear_gap: 0, placement: None, ..*like };
         shape.blocks += shape.blocks_not_full();
         let sealed_units = f64::from(BLOCKS) * f64::from(shape.block_units) / (1.0 + spare.max(0.0));
         let all = sealed_units + f64::from(shape.blocks_erased()) * f64::from(shape.block_units);

@@ -60,6 +60,7 @@ fn shape(victim_policy: VictimPolicy, blocks: u32, block_units: u32, spare: f64)
         map: None,
         slc: None,
         wear_gap: 0,
+        placement: None,
     }
 }
 
@@ -295,6 +296,7 @@ fn neighbours_that_move_together_make_one_move() {
         map: None,
         slc: None,
         wear_gap: 0,
+        placement: None,
     };
     let mut drive = TranslationLayer::new(shape, 1);
     // Units 3 to 7 of the first block stay valid.

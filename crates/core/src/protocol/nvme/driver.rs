@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use super::real_host::RealHost;
 use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
+use super::rules::placement::{PlacementLimits, directed};
 use super::rules::queues::wrapped;
 use super::rules::zones::{RESET, ZoneLimits};
 use super::rules::{Shadow, shadow};
@@ -69,6 +70,8 @@ pub struct Driver {
     data_pointer: DataPointer,
     /// Limits of commands for zones, if the drive has some.
     zones: Option<ZoneLimits>,
+    /// Data placement, if the drive has it.
+    placement: Option<PlacementLimits>,
     mmio_write: Span,
     /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
@@ -101,6 +104,7 @@ impl Driver {
             block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
             zones: ZoneLimits::of(drive),
+            placement: PlacementLimits::of(drive),
             mmio_write,
             shadow,
             real_host: None,
@@ -232,6 +236,10 @@ impl Driver {
                 }
                 .of_blocks(slba, blocks)
             }
+        };
+        let entry = match (&self.placement, ports.shared.requests[request].placement) {
+            (Some(limits), Some(place)) => SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry },
+            _ => entry,
         };
         let slot = queue.tail;
         ports.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());

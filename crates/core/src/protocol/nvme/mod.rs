@@ -64,6 +64,10 @@ impl Protocol for Nvme {
         true
     }
 
+    fn knows_placement(&self) -> bool {
+        true
+    }
+
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: self.queue_pairs,

@@ -68,7 +68,13 @@ impl RealHost {
             let (id, number) = (ports.shared.requests.occupy(), ports.shared.requests.issued);
             let request = &mut ports.shared.requests[id];
             let due = now - command.delayed;
-            request.open(number, Next { io, due, drive: 0, ends_commit: false }, now, thread, Some(command.token));
+            request.open(
+                number,
+                Next { io, due, drive: 0, ends_commit: false, placement: None },
+                now,
+                thread,
+                Some(command.token),
+            );
             request.ledger.until(Stage::Queued, now);
             id
         });

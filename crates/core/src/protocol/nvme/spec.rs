@@ -29,6 +29,10 @@ pub mod opcode {
     pub const DATASET_MANAGEMENT: u8 = 0x09;
     /// Opcode of the Verify command, which reads logical blocks without a transfer of data.
     pub const VERIFY: u8 = 0x0c;
+    /// Opcode of the I/O Management Receive command, which reports reclaim units (Base Specification 2.1, section 7.3).
+    pub const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
+    /// Opcode of the I/O Management Send command, which renews reclaim units (Base Specification 2.1, section 7.4).
+    pub const IO_MANAGEMENT_SEND: u8 = 0x1d;
     /// Opcode of the Copy command, which copies ranges of logical blocks within a namespace.
     pub const COPY: u8 = 0x19;
     /// Opcode of the Zone Management Send command, which changes the states of zones (Zoned Namespace Command Set Specification
@@ -64,6 +68,10 @@ pub mod admin {
     pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
     /// Opcode of the Keep Alive command.
     pub const KEEP_ALIVE: u8 = 0x18;
+    /// Opcode of the Directive Send command, which enables and disables directives.
+    pub const DIRECTIVE_SEND: u8 = 0x19;
+    /// Opcode of the Directive Receive command, which tells which directives there are.
+    pub const DIRECTIVE_RECEIVE: u8 = 0x1a;
     /// Opcode of the Doorbell Buffer Config command, which tells the controller where the shadow doorbells are.
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
     /// Opcode of the Format NVM command (an I/O command set specific admin command).
@@ -112,6 +120,11 @@ impl Status {
     pub const SANITIZE_FAILED: Status = Status(0x001c);
     /// Sanitize In Progress (generic, 1Dh): the command is not allowed while a sanitize operation runs.
     pub const SANITIZE_IN_PROGRESS: Status = Status(0x001d);
+    /// FDP Disabled (generic, 29h): the command needs flexible data placement, which is disabled in the endurance group.
+    pub const PLACEMENT_DISABLED: Status = Status(0x0029);
+    /// Invalid Placement Handle List (generic, 2Ah): a namespace is to have reclaim unit handles that there are not, or one of them
+    /// twice.
+    pub const INVALID_PLACEMENT_HANDLES: Status = Status(0x002a);
     /// LBA Out of Range (generic, 80h): the range ends behind the last logical block of the namespace.
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     /// Capacity Exceeded (generic, 81h): the namespace has no space left for the data.

@@ -10,6 +10,7 @@ use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
 mod flushes;
+mod placement;
 mod ways;
 mod zones;
 pub use ways::{EngineSupport, engine_without_effect};
@@ -60,6 +61,8 @@ pub struct Limits {
     pub has_credits: bool,
     /// Zones of the drive, if its blocks are written in order.
     pub zones: Option<ZonedSpace>,
+    /// Number of placement identifiers that writes can name; 0 if the drive has no data placement.
+    pub placement_identifiers: u16,
     /// True for each operation of [`Op::ALL`] that the drive has a command for.
     pub supported: [bool; Op::ALL.len()],
 }
@@ -81,6 +84,7 @@ impl Limits {
             has_steady_state: false,
             has_credits: false,
             zones: None,
+            placement_identifiers: 0,
             supported: [true, true, false, false, false],
         }
     }
@@ -147,7 +151,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 32] = [
+const CHECKS: [Check; 33] = [
     threads,
     iodepth,
     mix,
@@ -180,6 +184,7 @@ const CHECKS: [Check; 32] = [
     zones::region,
     zones::read_blocks,
     zones::write_blocks,
+    placement::identifiers,
 ];
 
 impl Job {

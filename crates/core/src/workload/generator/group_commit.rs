@@ -79,7 +79,7 @@ impl GroupCommit {
         self.position = (self.position + u64::from(bytes)) % self.log_bytes;
         self.committing = group.len();
         self.groups.push_back(group);
-        Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false })
+        Some(Next { io: Io { op: Op::Write, offset, bytes }, due, drive: 0, ends_commit: false, placement: None })
     }
 
     /// Takes the oldest group, which is committed, and calls `record` with the time at which each of its records was handed in.

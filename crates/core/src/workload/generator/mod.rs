@@ -6,6 +6,7 @@
 //! direction is late, and so their interleaving.) No call allocates, unless a trace is read from its files.
 
 mod group_commit;
+mod handles;
 mod zones;
 
 use super::addresses::Addresses;
@@ -17,6 +18,7 @@ use super::{BlockShare, Distribution, Flushes, Job, Pattern};
 use crate::request::{DataDirection, Io, Next, Op};
 use crate::time::{Span, Time};
 use group_commit::GroupCommit;
+use handles::HandleTurns;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use zones::ZoneTurns;
@@ -30,6 +32,8 @@ pub struct Generator {
     pause: Pause,
     budget: Budget,
     flushing: FlushState,
+    /// Placement identifiers of the thread's writes, if they name any.
+    handles: Option<Box<HandleTurns>>,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +56,8 @@ impl Generator {
             None => RequestSource::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
         let (pause, budget) = (Pause::new(job), Budget::new(job));
-        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: FlushState::default() }
+        let handles = None;
+        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: FlushState::default(), handles }
     }
 
     /// Returns the generator of a thread that starts at another time than zero.
@@ -101,6 +106,17 @@ impl Generator {
         self
     }
 
+    /// Returns the generator of a thread of a job on a drive that has so many placement identifiers: its writes name those
+    /// that the job chooses.
+    pub fn placing(mut self, job: &Job, thread: u32, identifiers: u16, seed: u64) -> Generator {
+        self.handles = job.placement.as_ref().map(|choice| {
+            let random =
+                Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &format!("{} placement", job.name), thread));
+            Box::new(HandleTurns::new(choice, identifiers, random))
+        });
+        self
+    }
+
     /// Next request of the thread, which has had a free slot since `now`; `None` if the thread is done. Without a rate
     /// it is due now, or after the think time; with one, on the rate's own grid. `now` must not decrease from call to
     /// call, nor be before the thread's start.
@@ -117,7 +133,7 @@ impl Generator {
             RequestSource::Replay(replay) => replay.next(now),
             RequestSource::Log(log) => log.next(now),
         };
-        let Next { io, due, drive, ends_commit } = wanted?;
+        let Next { io, due, drive, ends_commit, .. } = wanted?;
         // Flushes are beside what a thread is to do, and so are resets of the zones that it writes.
         let is_reset = io.op == Op::Discard && matches!(self.source, RequestSource::Mix(_));
         let is_beside = io.op == Op::Flush || is_reset;
@@ -127,7 +143,9 @@ impl Generator {
         let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
         let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
-        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit })
+        let handles = self.handles.as_mut().filter(|_| io.op == Op::Write);
+        let placement = handles.map(|handles| handles.take());
+        is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, placement })
     }
 
     /// Returns the generator of a job whose requests count only once [`begin_to_count`](Self::begin_to_count) is called.
@@ -164,7 +182,7 @@ impl Generator {
 }
 
 fn flush(now: Time) -> Next {
-    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true }
+    Next { io: Io::flush(), due: now, drive: 0, ends_commit: true, placement: None }
 }
 
 /// Reads and writes of a job that is not a replay.
@@ -202,7 +220,8 @@ impl Mix {
             None => (chosen.into(), offset, bytes),
             Some(zones) => zones.take(bytes),
         };
-        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due, drive, ends_commit: false })
+        let io = Io { op, offset: self.first_byte + offset, bytes };
+        Some(Next { io, due, drive, ends_commit: false, placement: None })
     }
 
     /// Draws a read or a write by their shares. A direction that is ahead of its rate gives way to one that is due
@@ -388,7 +407,7 @@ impl Replay {
         let TraceIo { at, io } = self.ahead.take().or_else(|| self.requests.next())?;
         let due = if self.has_times { scaled(at, self.percent) } else { now };
         let ends_commit = if self.spares_flushes { self.spare_flushes() } else { io.op == Op::Flush };
-        Some(Next { io, due, drive: self.drive, ends_commit })
+        Some(Next { io, due, drive: self.drive, ends_commit, placement: None })
     }
 
     /// Skips the flushes that come next; true if there is one.

@@ -151,6 +151,26 @@ pub const OPTIONS: &[JobOption] = &[
     switch(&["fixedbufs"], |d, v| values::switch(v).map(|on| d.job.way.switches.fixedbufs = on)),
     switch(&["registerfiles"], |d, v| values::switch(v).map(|on| d.job.way.switches.registerfiles = on)),
     switch(&["nonvectored"], |d, v| values::switch(v).map(|on| d.job.way.switches.nonvectored = on)),
+    switch(&["fdp"], |d, v| values::switch(v).map(|on| d.places_data = on)),
+    value(&["dataplacement"], "none or fdp; streams are not modelled", |d, v| {
+        d.places_data = match v {
+            "none" => false,
+            "fdp" => true,
+            _ => return None,
+        };
+        Some(())
+    }),
+    value(&["plids", "fdp_pli"], "places of placement identifiers in the drive's list, such as 0,2-4", |d, v| {
+        values::places(v).map(|places| d.handles.places = places)
+    }),
+    value(&["plid_select", "fdp_pli_select"], "roundrobin or random", |d, v| {
+        d.handles.is_random = match v {
+            "roundrobin" => false,
+            "random" => true,
+            _ => return None,
+        };
+        Some(())
+    }),
     only(&["force_async"], OFF, "force_async=0: requests are issued where they are submitted"),
     only(&["cmdprio_percentage"], OFF, "cmdprio_percentage=0: a drive's queues have no priorities"),
     only(&["io_submit_mode"], &["inline"], "io_submit_mode=inline"),

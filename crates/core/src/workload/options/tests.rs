@@ -239,3 +239,19 @@ fn flags_and_job_files_read_the_same_job() {
     };
     assert_eq!(job(&file), job(&flags));
 }
+
+#[test]
+fn identifiers_of_writes_are_a_list_with_ranges() {
+    for name in ["plids", "fdp_pli"] {
+        assert_eq!(set_to(name, "0,2-4,1").handles.places, [0, 2, 3, 4, 1]);
+        for wrong in ["4-2", "70000", "a", "1,,2"] {
+            assert!(refused(name, Some(wrong)).contains("such as 0,2-4"), "{wrong}");
+        }
+    }
+    assert!(
+        set_to("plid_select", "random").handles.is_random && !set_to("fdp_pli_select", "roundrobin").handles.is_random
+    );
+    assert!(refused("plid_select", Some("scheme")).contains("roundrobin or random"));
+    assert!(set_to("fdp", "1").places_data && set_to("dataplacement", "fdp").places_data);
+    assert!(refused("dataplacement", Some("streams")).contains("streams are not modelled"));
+}

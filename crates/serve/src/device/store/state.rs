@@ -34,6 +34,8 @@ pub enum StateTag {
     Events = 4,
     /// States of zones.
     Zones = 5,
+    /// Handles and settings of data placement.
+    Placement = 6,
 }
 
 /// Records of a store.

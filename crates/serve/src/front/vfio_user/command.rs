@@ -61,7 +61,7 @@ impl Request for CommandRequest {
 
     #[inline]
     fn class(&self) -> Option<RequestClass> {
-        let checked = self.command.checked.as_ref().ok().filter(|checked| !checked.action.manages_zones())?;
+        let checked = self.command.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
         let bytes = match checked.action {
             Action::Deallocate { .. } => self.command.ranges.iter().map(|(_, bytes)| bytes).sum(),
             _ => checked.bytes.into(),
@@ -82,8 +82,9 @@ impl Request for CommandRequest {
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
             Action::Copy { .. } => note_all(Op::Read),
-            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones.
-            Action::Spoil | Action::SendZones(_) | Action::ReceiveZones(_) => return,
+            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones or reclaim units.
+            Action::Spoil => return,
+            action if action.is_management() => return,
             _ => {}
         }
         record.note_long(checked.op(), checked.offset, checked.bytes.into());

@@ -14,7 +14,7 @@ use crate::config::policies::translation_policies;
 use crate::random::Random;
 
 /// Keys of a drive file that policies read.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
     /// Number of random blocks among which a victim is chosen (`translation.choices`).
     pub choices: u32,

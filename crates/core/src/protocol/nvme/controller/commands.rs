@@ -43,10 +43,12 @@ impl Controller {
                 | Action::Deallocate { .. }
                 | Action::Copy { .. },
             ) => timer::DATA_WANTED,
+            Ok(Action::SendUnits(send)) if send.identifiers > 0 => timer::DATA_WANTED,
             Ok(Action::Zero { .. } | Action::Spoil | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
-            Ok(Action::ReceiveZones(_)) => return self.report_zones(parsed, id, ports),
-            Ok(Action::SendZones(_)) | Err(_) => timer::FINISHED,
+            Ok(Action::ReceiveUnits(receive)) if receive.bytes == 0 => timer::FINISHED,
+            Ok(Action::ReceiveZones(_) | Action::ReceiveUnits(_)) => return self.report(parsed, id, ports),
+            Ok(Action::SendZones(_) | Action::SendUnits(_)) | Err(_) => timer::FINISHED,
         };
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
@@ -63,8 +65,8 @@ impl Controller {
         }
     }
 
-    /// Starts a report of zones, which the controller has at hand (assumed to take no time).
-    fn report_zones(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    /// Starts a report of zones or reclaim units, which the controller has at hand (assumed to take no time).
+    fn report(&mut self, now: Time, id: u32, ports: &mut Ports) {
         ports.shared.scheduler.at(now, Event::Controller { kind: timer::DATA_READY, context: id });
         self.commands[id as usize].waits = 1;
         if self.want_list(id, ports) {
@@ -106,7 +108,7 @@ impl Controller {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let is_read = matches!(command.action, Action::Read | Action::ReceiveZones(_));
+        let is_read = matches!(command.action, Action::Read | Action::ReceiveZones(_) | Action::ReceiveUnits(_));
         let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
@@ -128,7 +130,7 @@ impl Controller {
         let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
         accepted.bytes_missing = bytes;
-        let is_list = matches!(action, Action::Deallocate { .. } | Action::Copy { .. });
+        let is_list = matches!(action, Action::Deallocate { .. } | Action::Copy { .. } | Action::SendUnits(_));
         let token = if is_list { Role::RANGES } else { Role::PAYLOAD }.token(id);
         let mut asked = 0;
         for (address, run) in data.runs().iter().copied() {
@@ -176,7 +178,8 @@ impl Controller {
 
     /// Writes the command's bytes to the media. One that is to be durable (FUA) is flushed when it has been acknowledged.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Accepted { request, command: Ok(Command { action, offset, bytes, .. }), .. } = self.commands[id as usize]
+        let Accepted { request, command: Ok(Command { action, offset, bytes, placement, .. }), .. } =
+            self.commands[id as usize]
         else {
             return;
         };
@@ -184,7 +187,10 @@ impl Controller {
             store_zeroes(now, id, offset, bytes, ports);
         }
         let kind = if action.is_forced() { timer::DURABILITY_WANTED } else { timer::FINISHED };
-        let timing = ports.media.write(now, offset, bytes);
+        let timing = match &mut self.placement {
+            Some(placed) => ports.media.write_placed(now, offset, bytes, placed.take(placement)),
+            None => ports.media.write(now, offset, bytes),
+        };
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind, context: id });
     }
@@ -213,10 +219,11 @@ impl Controller {
         }
         let mut list = self.ranges.remove(&id).unwrap_or_default();
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
-        let is_copy = matches!(accepted.command, Ok(Command { action: Action::Copy { .. }, .. }));
-        let done = self.given.part(id, &list).and_then(|list| match is_copy {
-            true => self.copy(now, id, &list, ports),
-            false => self.deallocate(id, &list, ports),
+        let action = accepted.command.as_ref().ok().map(|command| command.action);
+        let done = self.given.part(id, &list).and_then(|list| match action {
+            Some(Action::Copy { .. }) => self.copy(now, id, &list, ports),
+            Some(Action::SendUnits(_)) => self.renew_units(now, id, &list, ports),
+            _ => self.deallocate(id, &list, ports),
         });
         // The list's memory waits for the next one.
         list.clear();

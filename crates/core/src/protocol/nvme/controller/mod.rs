@@ -2,6 +2,7 @@
 //! Its decisions are those of the [rules](super::rules).
 
 mod commands;
+mod placement;
 mod zones;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +24,7 @@ use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
+use placement::SimulatedPlacement;
 use zones::SimulatedZones;
 
 /// Timers of the controller.
@@ -132,6 +134,8 @@ pub struct Controller {
     limits: Limits,
     /// States of zones, if the drive has some and is not served: a served drive keeps them itself.
     zones: Option<Box<SimulatedZones>>,
+    /// Streams of data placement, if the drive has it.
+    placement: Option<SimulatedPlacement>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed.
@@ -161,6 +165,7 @@ impl Controller {
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),
             zones: SimulatedZones::full(drive),
+            placement: SimulatedPlacement::of(drive),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
@@ -453,6 +458,7 @@ impl halves::Controller for Controller {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)];
         counters.extend(self.zones.iter().flat_map(|zones| zones.counters()));
+        counters.extend(self.placement.iter().flat_map(|placement| placement.counters()));
         counters
     }
 }

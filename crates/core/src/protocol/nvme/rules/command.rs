@@ -1,7 +1,8 @@
 //! Validation of a command of an I/O queue, and its meaning (NVM Command Set Specification 1.0, section 3).
 
+use super::placement::{UnitReceive, UnitSend};
 use super::zones::{ZoneReceive, ZoneSend};
-use super::{Data, Limits};
+use super::{Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
@@ -63,6 +64,10 @@ pub enum Action {
     SendZones(ZoneSend),
     /// Report zones (Zone Management Receive); the command's data is the report.
     ReceiveZones(ZoneReceive),
+    /// Report reclaim units (I/O Management Receive); the command's data is the report.
+    ReceiveUnits(UnitReceive),
+    /// Renew reclaim units (I/O Management Send), whose list is the command's data.
+    SendUnits(UnitSend),
     /// Copy some source ranges, whose list is the command's data, one behind the other to another place.
     Copy {
         /// True if the copy must be durable when the command completes (FUA).
@@ -83,6 +88,8 @@ pub struct Command {
     pub bytes: u32,
     /// Host memory of its data or of its list of ranges.
     pub data: Data,
+    /// Reclaim group and placement handle of what it writes; the first ones without data placement.
+    pub placement: WritePlacement,
 }
 
 impl Command {
@@ -95,12 +102,16 @@ impl Command {
         check_flags(entry, limits.takes_segments)?;
         let action = Action::of(entry, limits)?;
         check_namespace(entry, action, limits)?;
+        let placement = match &limits.placement {
+            Some(limits) => limits.place(entry, action)?,
+            None => WritePlacement::default(),
+        };
         let namespace = entry.namespace_id;
         match action {
-            Action::Flush => Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::none() }),
+            Action::Flush => Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::none(), placement }),
             Action::Deallocate { .. } => {
                 let list_bytes = ((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES;
-                Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)? })
+                Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)?, placement })
             }
             Action::Copy { .. } => {
                 if entry.dwords[2] & SOURCE_FORMAT != 0 {
@@ -111,45 +122,66 @@ impl Command {
                     return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
                 }
                 let offset = limits.place(namespace, entry.slba(), 1)?;
-                Ok(Command { action, namespace, offset, bytes: 0, data: Data::of(entry, sources * SOURCE_BYTES)? })
+                let data = Data::of(entry, sources * SOURCE_BYTES)?;
+                Ok(Command { action, namespace, offset, bytes: 0, data, placement })
             }
             Action::Zero { .. } | Action::Verify | Action::Spoil => {
                 let (offset, bytes) = extent(entry, limits)?;
-                Ok(Command { action, namespace, offset, bytes, data: Data::none() })
+                Ok(Command { action, namespace, offset, bytes, data: Data::none(), placement })
             }
             Action::Read | Action::Write { .. } | Action::Compare | Action::Append { .. } => {
                 let (offset, bytes) = extent(entry, limits)?;
                 if bytes > transfer_bytes_max(action, limits) {
                     return Err(Status::INVALID_FIELD);
                 }
-                Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)? })
+                Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement })
             }
             Action::SendZones(_) | Action::ReceiveZones(_) => Command::of_zones(entry, action, limits),
+            Action::ReceiveUnits(_) | Action::SendUnits(_) => Command::of_units(entry, action, limits),
         }
     }
 
     /// Returns the command of an entry that manages zones. The first block of one that is about all zones is ignored.
     fn of_zones(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
-        let namespace = entry.namespace_id;
+        let (namespace, placement) = (entry.namespace_id, WritePlacement::default());
         let is_about_all = matches!(action, Action::SendZones(ZoneSend { all: true, .. }));
         let slba = if is_about_all { 0 } else { entry.slba() };
         let offset = limits.place(namespace, slba, 1)?;
         let Action::ReceiveZones(ZoneReceive { bytes, .. }) = action else {
-            return Ok(Command { action, namespace, offset, bytes: 0, data: Data::none() });
+            return Ok(Command { action, namespace, offset, bytes: 0, data: Data::none(), placement });
         };
         if bytes > limits.transfer_bytes_max {
             return Err(Status::INVALID_FIELD);
         }
-        Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)? })
+        Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement })
+    }
+
+    /// Returns the command of an entry that reports or renews reclaim units.
+    #[cold]
+    fn of_units(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
+        let (bytes, list_bytes) = match action {
+            Action::ReceiveUnits(receive) => (receive.bytes, 0),
+            Action::SendUnits(send) => (0, send.bytes()),
+            _ => (0, 0),
+        };
+        if bytes > limits.transfer_bytes_max {
+            return Err(Status::INVALID_FIELD);
+        }
+        let data = if bytes + list_bytes > 0 { Data::of(entry, bytes + list_bytes)? } else { Data::none() };
+        let (namespace, offset, placement) =
+            (entry.namespace_id, limits.start(entry.namespace_id), WritePlacement::default());
+        Ok(Command { action, namespace, offset, bytes, data, placement })
     }
 
     /// Returns the operation as which the command counts: by its access to the memory, if it makes one.
     pub fn op(&self) -> Op {
         match self.action {
-            Action::Read | Action::Compare | Action::Verify | Action::ReceiveZones(_) => Op::Read,
+            Action::Read | Action::Compare | Action::Verify | Action::ReceiveZones(_) | Action::ReceiveUnits(_) => {
+                Op::Read
+            }
             Action::Write { .. } | Action::Append { .. } | Action::Copy { .. } => Op::Write,
             Action::Zero { .. } | Action::Spoil => Op::WriteZeroes,
-            Action::Flush | Action::SendZones(_) => Op::Flush,
+            Action::Flush | Action::SendZones(_) | Action::SendUnits(_) => Op::Flush,
             Action::Deallocate { .. } => Op::Discard,
         }
     }
@@ -170,14 +202,16 @@ impl Action {
             | Action::Spoil
             | Action::SendZones(_)
             | Action::ReceiveZones(_)
+            | Action::ReceiveUnits(_)
+            | Action::SendUnits(_)
             | Action::Deallocate { .. } => false,
         }
     }
 
-    /// True if the command asks for zones or changes their states, without reading or writing blocks.
+    /// True if the command asks for zones or reclaim units or changes them, without reading or writing blocks.
     #[inline]
-    pub fn manages_zones(self) -> bool {
-        matches!(self, Action::SendZones(_) | Action::ReceiveZones(_))
+    pub fn is_management(self) -> bool {
+        matches!(self, Action::SendZones(_) | Action::ReceiveZones(_) | Action::ReceiveUnits(_) | Action::SendUnits(_))
     }
 
     /// Returns the operation of a submission queue entry.
@@ -200,6 +234,12 @@ impl Action {
             opcode::ZONE_MANAGEMENT_SEND if limits.zones.is_some() => ZoneSend::of(entry).map(Action::SendZones),
             opcode::ZONE_MANAGEMENT_RECEIVE if limits.zones.is_some() => {
                 ZoneReceive::of(entry).map(Action::ReceiveZones)
+            }
+            opcode::IO_MANAGEMENT_RECEIVE if let Some(placement) = &limits.placement => {
+                UnitReceive::of(entry, placement).map(Action::ReceiveUnits)
+            }
+            opcode::IO_MANAGEMENT_SEND if let Some(placement) = &limits.placement => {
+                UnitSend::of(entry, placement).map(Action::SendUnits)
             }
             _ => Err(Status::INVALID_OPCODE),
         }

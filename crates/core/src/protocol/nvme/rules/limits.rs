@@ -1,5 +1,6 @@
 //! Limits of a controller, which its drive determines: queues, entries, bytes of a command, blocks.
 
+use super::placement::PlacementLimits;
 use super::zones::ZoneLimits;
 use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
@@ -24,6 +25,8 @@ pub struct Limits {
     pub takes_segments: bool,
     /// Limits of commands for zones, if the namespace has zones.
     pub zones: Option<ZoneLimits>,
+    /// Data placement of the namespace, if the drive has it.
+    pub placement: Option<PlacementLimits>,
 }
 
 impl Limits {
@@ -38,6 +41,7 @@ impl Limits {
         queue_entries: 16,
         takes_segments: false,
         zones: None,
+        placement: None,
     };
 
     /// Returns the limits of a drive that is one namespace.
@@ -52,6 +56,7 @@ impl Limits {
             queue_entries: nvme.queue_entries,
             takes_segments: nvme.data_pointer == DataPointer::Sgl,
             zones: ZoneLimits::of(drive),
+            placement: PlacementLimits::of(drive),
         }
     }
 

@@ -10,7 +10,9 @@
 //! - the meaning of shadow doorbells ([`shadow`]),
 //! - how many queues and entries there are, and how much data a command may have ([`limits`]),
 //! - what commands for zones mean, and what is reported of zones ([`zones`]),
-//! - which commands zones accept ([`zone_commands`]).
+//! - which commands zones accept ([`zone_commands`]),
+//! - where writes are placed, and what is reported of reclaim units ([`placement`]),
+//! - the log pages and features of data placement ([`placement_logs`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
 //! Set Specification 1.0 or the Zoned Namespace Command Set Specification 1.1.
@@ -19,6 +21,8 @@ pub mod command;
 pub mod completion;
 pub mod limits;
 pub mod pages;
+pub mod placement;
+pub mod placement_logs;
 pub mod queues;
 pub mod shadow;
 pub mod zone_commands;
@@ -27,4 +31,5 @@ pub mod zones;
 pub use command::{Action, Command};
 pub use limits::Limits;
 pub use pages::Data;
+pub use placement::{PlacementLimits, WritePlacement};
 pub use shadow::Shadow;

@@ -1,0 +1,33 @@
+//! Keys of a drive whose hosts say which writes belong together.
+
+use crate::config::section::{any, names, section};
+
+section! {
+    /// Flexible data placement (FDP, NVMe TP4146): hosts give their writes placement handles, and data of one handle shares reclaim units. A reclaim unit is a block of all dies. By default there is none.
+    pub struct DataPlacement ("placement") {
+        /// Number of reclaim unit handles, each with an open reclaim unit in every group; 0: the drive has no data placement
+        handles => handles: u8 = 0, 0..=64;
+        /// Number of reclaim groups: data of one group never shares a reclaim unit with that of another, and garbage collection keeps it there; groups share all dies
+        groups => groups: u8 = 1, 1..=127;
+        /// What garbage collection may mix: `initial` moves data of all handles of a group to common reclaim units, `persistent` keeps the data of each handle by itself
+        isolation => isolation: Isolation = Isolation::Initial, any();
+    }
+}
+
+impl DataPlacement {
+    /// True if hosts can place their data.
+    pub fn is_there(&self) -> bool {
+        self.handles > 0
+    }
+}
+
+/// Isolation of the data of different handles (types of reclaim unit handles, RUHT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Initially isolated: garbage collection may mix data of different handles of a group.
+    Initial,
+    /// Persistently isolated: garbage collection keeps the data of each handle by itself.
+    Persistent,
+}
+
+names! { Isolation { "initial" => Initial, "persistent" => Persistent } }

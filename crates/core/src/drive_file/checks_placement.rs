@@ -1,0 +1,102 @@
+//! Conditions between keys of data placement. Keys that would change nothing are refused.
+
+use crate::config::{DataPlacement, Isolation};
+use crate::drive::{Drive, Interface};
+use crate::media::translation::policy::Policy;
+use crate::problem::BrokenCondition;
+
+/// Largest number of reclaim unit handles of all groups together: streams of the translation layer.
+const STREAMS_MAX: u32 = 127;
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
+    if !drive.placement.is_there() {
+        return inert(&drive.placement).into_iter().collect();
+    }
+    let checks = [interface, mapping, streams, policy, caches, zones];
+    checks.iter().filter_map(|check| check(drive)).collect()
+}
+
+/// Keys of placement are given only if hosts can place data.
+fn inert(placement: &DataPlacement) -> Option<BrokenCondition> {
+    let given = [
+        ("placement.groups", placement.groups > 1),
+        ("placement.isolation", placement.isolation != Isolation::Initial),
+    ];
+    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+    BrokenCondition::when(
+        true,
+        &["placement.handles"],
+        format!("{key} is given without handles, where it has no effect"),
+        format!("placement.handles above 0, or no {key}"),
+    )
+}
+
+/// The protocol of the drive can say where data is placed.
+fn interface(drive: &Drive) -> Option<BrokenCondition> {
+    let knows = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_placement();
+    let others = Interface::ALL.iter().copied().filter(knows).map(Interface::name);
+    BrokenCondition::when(
+        !knows(&drive.interface),
+        &["interface", "placement.handles"],
+        format!("[placement] is given with interface \"{}\", which knows no placement", drive.interface.name()),
+        format!("interface {}, or no key of [placement]", others.collect::<Vec<_>>().join(", ")),
+    )
+}
+
+/// The drive is flash with a translation layer, whose blocks are the reclaim units.
+fn mapping(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
+        !drive.is_flash(),
+        &["placement.handles", "translation.mapping"],
+        String::from("[placement] is given for a memory without a translation layer, which has no reclaim units"),
+        String::from("translation.mapping = \"page\", or no key of [placement]"),
+    )
+}
+
+/// Streams can be numbered.
+fn streams(drive: &Drive) -> Option<BrokenCondition> {
+    let (handles, groups) = (u32::from(drive.placement.handles), u32::from(drive.placement.groups));
+    BrokenCondition::when(
+        handles * groups > STREAMS_MAX,
+        &["placement.handles", "placement.groups"],
+        format!("placement.handles is {handles} in each of {groups} groups"),
+        format!("at most {STREAMS_MAX} handles in all groups together"),
+    )
+}
+
+/// Hosts, and not the policy, separate data.
+fn policy(drive: &Drive) -> Option<BrokenCondition> {
+    let policy = drive.translation.policy;
+    BrokenCondition::when(
+        Policy::streams(policy) != (1, 1),
+        &["placement.handles", "translation.policy"],
+        format!("translation.policy is \"{}\", which separates data itself, beside [placement]", policy.name()),
+        String::from("a policy that leaves this to hosts, such as \"greedy\", or no key of [placement]"),
+    )
+}
+
+/// Nothing mixes the data of different handles before garbage collection.
+fn caches(drive: &Drive) -> Option<BrokenCondition> {
+    let given = [
+        ("translation.slc_cache_mib", drive.translation.slc_cache_mib),
+        ("translation.map_cache_kib", drive.translation.map_cache_kib),
+    ];
+    let (key, value) = given.into_iter().find(|(_, value)| *value > 0)?;
+    BrokenCondition::when(
+        true,
+        &["placement.handles", "translation.slc_cache_mib", "translation.map_cache_kib"],
+        format!("{key} is {value} beside [placement]: its blocks would mix the data of all handles"),
+        format!("{key} = 0, or no key of [placement]"),
+    )
+}
+
+/// Zones already say where data goes.
+fn zones(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
+        drive.zones.is_there(),
+        &["placement.handles", "zones.size_mib"],
+        String::from("[placement] is given for a drive with zones, which say themselves where data goes"),
+        String::from("[zones] or [placement]"),
+    )
+}

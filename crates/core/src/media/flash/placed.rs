@@ -1,0 +1,99 @@
+//! Writes to streams that hosts choose (flexible data placement), and what each handle costs the cells.
+
+use super::Flash;
+use crate::config;
+use crate::media::translation::{PlacedStreams, TranslationLayer, WriteStream};
+use crate::time::Time;
+
+macro_rules! handle_counters {
+    ($($handle:literal)+) => {
+        /// Names of the counters of each handle.
+        const HANDLE_COUNTERS: &[(&str, &str)] = &[
+            $((concat!("handle_", $handle, "_written_bytes"), concat!("handle_", $handle, "_write_amplification_percent")),)+
+        ];
+    };
+}
+handle_counters! {
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
+    16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47
+    48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+}
+
+/// Streams that hosts choose, and the bytes that they have written to each.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedWrites {
+    streams: PlacedStreams,
+    /// Stream of the write that is being executed.
+    stream: u8,
+    /// Bytes that hosts have written to each stream.
+    written_bytes: Vec<u64>,
+}
+
+impl PlacedWrites {
+    pub(super) fn new(streams: PlacedStreams) -> PlacedWrites {
+        PlacedWrites { streams, stream: 0, written_bytes: vec![0; streams.user().into()] }
+    }
+
+    /// Returns the stream of the write that is being executed.
+    #[inline]
+    pub(super) fn stream(&self) -> u8 {
+        self.stream
+    }
+
+    /// Counts a write.
+    pub(super) fn count(&mut self, bytes: u32) {
+        self.written_bytes[usize::from(self.stream)] += u64::from(bytes);
+    }
+
+    /// Returns the counters of the handles that have been written, by name: bytes written, and bytes programmed for each 100.
+    pub(super) fn counters(&self, layer: &TranslationLayer, unit_bytes: u32) -> Vec<(&'static str, u64)> {
+        let Some((_, counts)) = layer.placed() else { return Vec::new() };
+        let handles = usize::from(self.streams.handles);
+        let mut counters = Vec::new();
+        for (handle, (written_name, amplification_name)) in HANDLE_COUNTERS.iter().enumerate().take(handles) {
+            // All groups of the handle together.
+            let streams = (handle..counts.len()).step_by(handles);
+            let written: u64 = streams.clone().map(|stream| self.written_bytes[stream]).sum();
+            let programmed: u64 =
+                streams.map(|stream| counts[stream].programmed()).sum::<u64>() * u64::from(unit_bytes);
+            if written > 0 {
+                let percent = (u128::from(programmed) * 100 / u128::from(written)) as u64;
+                counters.extend([(*written_name, written), (*amplification_name, percent)]);
+            }
+        }
+        counters
+    }
+}
+
+impl Flash {
+    /// Creates the drive of a description that has been checked, whose hosts may choose streams.
+    pub fn placed(
+        media: &config::Media,
+        buffer: &config::Buffer,
+        translation: &config::Translation,
+        placement: &config::DataPlacement,
+        seed: u64,
+    ) -> Flash {
+        Flash::shaped(super::placed_shape(media, translation, placement), media, buffer, translation, seed)
+    }
+
+    /// Has the next writes go to a stream that a host has chosen.
+    #[inline]
+    pub(in crate::media) fn direct(&mut self, stream: u8) {
+        if let Some(placed) = &mut self.placed {
+            placed.stream = stream;
+        }
+    }
+
+    /// Has a stream that hosts choose begin another reclaim unit, if the one that it refers to has been written.
+    pub fn begin_unit(&mut self, now: Time, stream: u8) {
+        let units = self.lines[usize::from(stream)].units;
+        if units > 0 {
+            let left = self.layout.line_units_of(self.lines[usize::from(stream)].block) - units;
+            self.translation.skip(WriteStream::User(stream), left);
+            self.program_line(now, now, stream);
+        }
+        self.translation.close(stream);
+    }
+}

@@ -1,0 +1,142 @@
+use super::policy::PolicySettings;
+use super::*;
+use crate::config::Isolation;
+
+/// Drive of 200 blocks of 64 units with 15 % of spare space, whose hosts choose among streams.
+fn shape(handles: u8, groups: u8, isolation: Isolation) -> TranslationShape {
+    let (blocks, block_units) = (200, 64);
+    TranslationShape {
+        units: 11_130,
+        block_units,
+        blocks,
+        line_units: 4,
+        policy: PolicyName::Greedy,
+        settings: PolicySettings { choices: 2 },
+        map: None,
+        slc: None,
+        wear_gap: 0,
+        placement: Some(PlacedStreams { handles, groups, isolation }),
+    }
+}
+
+fn write(layer: &mut TranslationLayer, unit: u32, stream: u8) -> (Vec<UnitMove>, Vec<u32>) {
+    let (mut moved, mut erased) = (Vec::new(), Vec::new());
+    layer.make_room_for(stream, 1, &mut moved, &mut erased);
+    layer.write_to(unit, stream);
+    (moved, erased)
+}
+
+/// Fills a drive, and then overwrites a tenth of its units at random, and the others in order, half of the writes each. Hot and cold
+/// writes go to these streams. Returns the drive, and the units that were programmed for each that was written after the first fill.
+fn run(shape: TranslationShape, hot: u8, cold: u8) -> (TranslationLayer, f64) {
+    let mut layer = TranslationLayer::new(shape, 1);
+    let mut random = Random::stream(3, "hot units");
+    let (units, hot_units) = (shape.units as u32, shape.units as u32 / 10);
+    for unit in 0..units {
+        write(&mut layer, unit, if unit < hot_units { hot } else { cold });
+    }
+    let mut next = hot_units;
+    let mut turn = |layer: &mut TranslationLayer| {
+        write(layer, (random.unit() * f64::from(hot_units)) as u32, hot);
+        write(layer, next, cold);
+        next = if next + 1 == units { hot_units } else { next + 1 };
+    };
+    (0..40_000).for_each(|_| turn(&mut layer));
+    let before = layer.counts();
+    (0..60_000).for_each(|_| turn(&mut layer));
+    let after = layer.counts();
+    let moved = after.moved - before.moved;
+    let amplification = 1.0 + moved as f64 / (after.written - before.written) as f64;
+    (layer, amplification)
+}
+
+#[test]
+fn separate_streams_of_hot_and_cold_data_move_less_than_a_common_one() {
+    for isolation in [Isolation::Initial, Isolation::Persistent] {
+        let shape = shape(2, 1, isolation);
+        let (mixed, in_one) = run(shape, 0, 0);
+        let (parted, in_two) = run(shape, 0, 1);
+        assert!(in_one > 1.2 && in_two < 1.0 + (in_one - 1.0) / 2.0, "{isolation:?}: {in_one} {in_two}");
+        for layer in [mixed, parted] {
+            assert_eq!(layer.inconsistency(), None);
+            let (_, counts) = layer.placed().unwrap();
+            let all = layer.counts();
+            let sums = counts.iter().fold((0, 0), |sum, it| (sum.0 + it.written, sum.1 + it.moved));
+            assert_eq!(sums, (all.written, all.moved), "counts of the streams add up to those of the layer");
+        }
+    }
+}
+
+/// Returns the streams of the valid units of each block that holds any.
+fn streams_of_blocks(layer: &TranslationLayer, stream_of: impl Fn(u32) -> u8) -> Vec<BTreeSet<u8>> {
+    let mut blocks = vec![BTreeSet::new(); layer.blocks.all.len()];
+    for unit in 0..layer.shape().units as u32 {
+        let place = layer.location(unit);
+        if place != UnitLocation::NONE {
+            blocks[index(place.block)].insert(stream_of(unit));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn garbage_collection_mixes_handles_of_a_group_only_if_they_are_isolated_initially() {
+    for isolation in [Isolation::Initial, Isolation::Persistent] {
+        let shape = TranslationShape { units: 9_000, ..shape(3, 2, isolation) };
+        let mut layer = TranslationLayer::new(shape, 1);
+        let mut random = Random::stream(5, "units");
+        let mut stream_of = vec![0; shape.units as usize];
+        for turn in 0..100_000_u32 {
+            let unit = if turn < 9_000 { turn } else { (random.unit() * 9_000.0) as u32 };
+            let stream = (random.unit() * 6.0) as u8;
+            stream_of[index(unit)] = stream;
+            write(&mut layer, unit, stream);
+        }
+        assert!(layer.counts().moved > 10_000, "{:?}", layer.counts());
+        let blocks = streams_of_blocks(&layer, |unit| stream_of[index(unit)]);
+        let groups = |streams: &BTreeSet<u8>| streams.iter().map(|stream| stream / 3).collect::<BTreeSet<u8>>().len();
+        assert!(blocks.iter().all(|streams| groups(streams) <= 1), "{isolation:?}: data of two groups shares a block");
+        let most = blocks.iter().map(BTreeSet::len).max();
+        assert_eq!(most, Some(if isolation == Isolation::Initial { 3 } else { 1 }), "{isolation:?}");
+    }
+}
+
+#[test]
+fn stream_that_is_not_written_keeps_no_block_in_reserve() {
+    let moved = |handles| {
+        let shape = shape(handles, 1, Isolation::Initial);
+        let (layer, amplification) = run(TranslationShape { blocks: 210, ..shape }, 0, 0);
+        (layer.counts(), amplification)
+    };
+    assert_eq!(moved(1), moved(8));
+}
+
+#[test]
+fn closed_block_takes_no_more_units_and_the_next_write_begins_another() {
+    let mut layer = TranslationLayer::new(shape(2, 1, Isolation::Initial), 1);
+    assert_eq!((layer.room_in_unit(1), layer.close(1)), (64, 0), "it has not been begun");
+    (0..10).for_each(|unit| drop(write(&mut layer, unit, 1)));
+    let before = layer.location(9).block;
+    assert_eq!((layer.room_in_unit(1), layer.close(1), layer.room_in_unit(1)), (54, 54, 64));
+    write(&mut layer, 10, 1);
+    assert_ne!(layer.location(10).block, before);
+    assert_eq!((layer.counts().skipped, layer.inconsistency()), (0, None));
+}
+
+#[test]
+fn drive_that_was_overwritten_begins_as_one_without_placement() {
+    for precondition in [TranslationLayer::overwritten_at_random, TranslationLayer::written_in_order] {
+        let placed = shape(4, 2, Isolation::Persistent);
+        let placed = TranslationShape { blocks: 230, ..placed };
+        let run = |shape: TranslationShape| {
+            let mut layer = precondition(shape, 7);
+            let mut random = Random::stream(5, "units");
+            for _ in 0..30_000 {
+                write(&mut layer, (random.unit() * 11_130.0) as u32, 0);
+            }
+            assert_eq!(layer.inconsistency(), None);
+            layer.counts()
+        };
+        assert_eq!(run(placed), run(TranslationShape { placement: None, ..placed }));
+    }
+}

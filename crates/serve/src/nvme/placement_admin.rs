@@ -1,0 +1,152 @@
+//! Admin commands of data placement: directives, features and log pages (Base Specification 2.1, sections 5.1.6, 5.1.7, 5.1.12.1.28 to
+//! 5.1.12.1.31, 5.1.25.1.20 and 5.1.25.1.21).
+
+use phaselink_core::protocol::nvme::rules::placement::DATA_PLACEMENT;
+use phaselink_core::protocol::nvme::rules::placement_logs::{self as logs, ENDURANCE_GROUP};
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+
+use super::admin::AdminOutcome;
+use super::command::{copy_in, copy_out};
+use super::controller::{Controller, PendingWork};
+use super::features::PLACEMENT_FEATURE;
+use super::host::AdminHost;
+use super::log_pages;
+use super::placement::Placement;
+
+/// Directive Operation (DOPER) of the Identify directive: Return Parameters of Directive Receive, Enable Directive of Directive Send.
+const PARAMETERS: u32 = 1;
+const ENABLE: u32 = 1;
+/// FDP Event Type (FDPET), in the log specific field: events of hosts.
+const OF_HOSTS: u32 = 1;
+
+impl Controller {
+    /// Returns the state of data placement.
+    ///
+    /// # Errors
+    /// Invalid Opcode if the drive has none.
+    fn placement(&self) -> Result<&Placement, Status> {
+        self.identity.subsystem.placement().ok_or(Status::INVALID_OPCODE)
+    }
+
+    /// Directive Receive: the parameters of the Identify directive. Data placement has no operation of its own.
+    pub(super) fn receive_directive(
+        &self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let placement = self.placement()?;
+        let [dwords, second, ..] = command.dwords;
+        let (operation, kind) = (second & 0xff, second >> 8 & 0xff);
+        if kind != 0 || operation != PARAMETERS {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.check_attached(command.namespace_id)?;
+        let page = logs::directives(&placement.limits_of(command.namespace_id));
+        let bytes = (u64::from(dwords) + 1) * 4;
+        copy_out(command, host, &page[..bytes.min(page.len() as u64) as usize])?;
+        Ok(AdminOutcome::Done(0))
+    }
+
+    /// Directive Send: enables or disables data placement in a namespace.
+    pub(super) fn send_directive(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
+        let placement = self.placement()?;
+        let [_, second, third, ..] = command.dwords;
+        let (operation, kind, target) = (second & 0xff, second >> 8 & 0xff, third >> 8 & 0xff);
+        if kind != 0 || operation != ENABLE || target != DATA_PLACEMENT {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.check_attached(command.namespace_id)?;
+        placement.direct(command.namespace_id, third & 1 == 1)?;
+        self.identity.subsystem.note_change();
+        self.pending.push_back(PendingWork::SavePlacement);
+        Ok(AdminOutcome::Done(0))
+    }
+
+    /// Returns the value of a feature of data placement, whose data structure, if there is one, is in the host's memory then.
+    pub(super) fn placement_feature(
+        &self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let placement = self.placement().map_err(|_| Status::INVALID_FIELD)?;
+        let [first, second, ..] = command.dwords;
+        if first as u8 == PLACEMENT_FEATURE {
+            check_group(second)?;
+            return Ok(AdminOutcome::Done(placement.is_enabled().into()));
+        }
+        self.check_attached(command.namespace_id)?;
+        let types = logs::event_types(placement.event_types(command.namespace_id, second as u16, |types| types)?);
+        copy_out(command, host, &types)?;
+        Ok(AdminOutcome::Done(types.len() as u32 / 2))
+    }
+
+    /// Sets a feature of data placement. Both are kept across resets, whether or not the host asks for that.
+    pub(super) fn set_placement_feature(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
+        let placement = self.placement().map_err(|_| Status::INVALID_FIELD)?;
+        let [first, second, third, ..] = command.dwords;
+        let is_enabled = third & 1 == 1;
+        if first as u8 == PLACEMENT_FEATURE {
+            if !matches!(command.namespace_id, 0 | u32::MAX) {
+                return Err(Status::FEATURE_NOT_OF_NAMESPACE);
+            }
+            check_group(second)?;
+            // There is one configuration.
+            if is_enabled && third >> 8 & 0xff != 0 {
+                return Err(Status::INVALID_FIELD);
+            }
+            let has_namespaces = self.identity.subsystem.namespaces().iter().any(Option::is_some);
+            placement.enable(is_enabled, has_namespaces)?;
+        } else {
+            self.check_attached(command.namespace_id)?;
+            let mut list = vec![0; (second >> 16 & 0xff) as usize];
+            if !list.is_empty() {
+                copy_in(command, host, &mut list)?;
+            }
+            let listed = logs::listed_types(&list)?;
+            let change = |types| if is_enabled { types | listed } else { types & !listed };
+            placement.event_types(command.namespace_id, second as u16, change)?;
+        }
+        self.identity.subsystem.note_change();
+        self.pending.push_back(PendingWork::SavePlacement);
+        Ok(AdminOutcome::Done(0))
+    }
+
+    /// Returns the whole of a log page of data placement. `group` is the endurance group, and `specific` the log specific field.
+    ///
+    /// # Errors
+    /// Invalid Log Page without data placement, Invalid Field for another endurance group, FDP Disabled.
+    pub(super) fn placement_log(&self, log: u8, group: u32, specific: u32) -> Result<Vec<u8>, Status> {
+        let placement = self.placement().map_err(|_| Status::INVALID_LOG_PAGE)?;
+        check_group(group)?;
+        if log == log_pages::PLACEMENT_CONFIGURATIONS {
+            let namespaces = self.identity.limits.namespaces;
+            return Ok(logs::configurations(placement.limits(), namespaces, placement.reclaim_unit_bytes()));
+        }
+        if !placement.is_enabled() {
+            return Err(Status::PLACEMENT_DISABLED);
+        }
+        Ok(match log {
+            log_pages::PLACEMENT_USAGE => logs::usage(&placement.uses()),
+            log_pages::PLACEMENT_STATISTICS => logs::statistics(&placement.statistics()),
+            _ => logs::events(placement.events(specific & OF_HOSTS != 0).iter()),
+        })
+    }
+
+    /// Checks that a command names a namespace that is attached to the controller.
+    ///
+    /// # Errors
+    /// Invalid Namespace, also for all namespaces.
+    fn check_attached(&self, id: u32) -> Result<(), Status> {
+        let namespace = self.identity.subsystem.namespace(id)?;
+        if namespace.is_attached(self.identity.number) { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
+    }
+}
+
+/// Checks that the low half of a dword names the only endurance group.
+fn check_group(dword: u32) -> Result<(), Status> {
+    if dword as u16 == ENDURANCE_GROUP { Ok(()) } else { Err(Status::INVALID_FIELD) }
+}

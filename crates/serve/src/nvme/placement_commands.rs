@@ -1,0 +1,56 @@
+//! Execution of commands on a drive with data placement: writes are counted where they are placed, and reclaim units are reported and
+//! renewed by the core's [rules](phaselink_core::protocol::nvme::rules::placement).
+
+use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::{self, Action};
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::command::{Command, copy_to_host};
+use super::host::Host;
+use super::journal::Journal;
+use super::placement::Placement;
+use crate::device::store::Store;
+
+/// Executes a command, without posting a completion. `space` holds the longest transfer.
+///
+/// # Errors
+/// The status of a command that is refused or fails.
+pub(super) fn execute(
+    command: &Command,
+    placement: &Placement,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+    journal: &mut Journal,
+) -> Result<(), Status> {
+    let checked = command.checked.as_ref().map_err(|status| *status)?;
+    let entry = command.entry();
+    let namespace = entry.namespace_id;
+    let rules::Command { action, offset, bytes, data, placement: place, .. } = checked;
+    match action {
+        Action::ReceiveUnits(receive) => {
+            let report = placement.report(*receive, namespace, command.block_shift);
+            return copy_to_host(data, &report, host);
+        }
+        Action::SendUnits(send) => {
+            let list = command.lists.as_deref().unwrap_or_default();
+            let list = &list[list.len().saturating_sub(send.bytes() as usize)..];
+            let listed = placement.limits_of(namespace).listed(list).map_err(refusal)?;
+            placement.renew(namespace, &listed);
+            return Ok(());
+        }
+        _ => {}
+    }
+    command.execute(host, store, space, journal)?;
+    match action {
+        Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil => {
+            let identifier = (entry.dwords[3] >> 16) as u16;
+            placement.write(namespace, *place, identifier, (*offset, (*bytes).into()));
+        }
+        Action::Deallocate { .. } => {
+            command.ranges.iter().for_each(|(offset, bytes)| placement.discard(*offset, *bytes))
+        }
+        _ => {}
+    }
+    Ok(())
+}
