@@ -131,7 +131,7 @@ pub struct Controller {
     given: Given,
     /// True if the host reports how far it has consumed its completion queues.
     completion_doorbells: bool,
-    limits: Limits,
+    limits: Box<Limits>,
     /// States of zones, if the drive has some and is not served: a served drive keeps them itself.
     zones: Option<Box<SimulatedZones>>,
     /// Streams of data placement, if the drive has it.
@@ -163,7 +163,7 @@ impl Controller {
             spare_lists: Vec::new(),
             given: Given::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
-            limits: Limits::of(drive),
+            limits: Box::new(Limits::of(drive)),
             zones: SimulatedZones::full(drive),
             placement: SimulatedPlacement::of(drive),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
@@ -466,7 +466,7 @@ impl halves::Controller for Controller {
 impl ServesHosts for Controller {
     /// Accepts scatter-gather lists and ignores completion queue heads, as real hosts account for those themselves.
     fn begin(&mut self) {
-        self.limits = *self.limits_of_real_hosts;
+        *self.limits = *self.limits_of_real_hosts;
         self.completion_doorbells = false;
         self.zones = None;
         self.shadow = None;
