@@ -28,8 +28,11 @@ pub(super) struct FormValue {
     drive_cost: f64,
 }
 
+/// Reads a quantity from the result of a form.
+type ReadQuantity = fn(&FormValue) -> f64;
+
 /// Quantities of a form that expressions can read.
-const QUANTITIES: [(&str, fn(&FormValue) -> f64); 8] = [
+const QUANTITIES: [(&str, ReadQuantity); 8] = [
     ("iops", |form| form.result.device.iops),
     ("used_iops", |form| form.result.used_iops),
     ("tail_ns", |form| form.result.tail_ns.unwrap_or(f64::NAN)),

@@ -53,7 +53,7 @@ fn clients_are_thinking_or_in_a_commit_at_any_time() {
             let clients = per_s * (think_us * 1e3 + commit.mean_ns()) / 1e9;
             assert!((clients / 40.0 - 1.0).abs() < 0.03, "{} {think_us}: {clients} clients", drive.name);
             let sizes = outcome.jobs[0].write.bytes as f64 / 4096.0 / outcome.jobs[0].write.ios as f64;
-            assert!(sizes >= 1.0 && sizes <= 40.0);
+            assert!((1.0..=40.0).contains(&sizes), "{sizes}");
         }
     }
 }

@@ -304,7 +304,7 @@ impl Placement {
                 record.extend([0, 0]);
                 continue;
             };
-            let flags = u8::from(own.is_of_host) * OF_HOST | u8::from(own.is_directed) * IS_DIRECTED;
+            let flags = (u8::from(own.is_of_host) * OF_HOST) | (u8::from(own.is_directed) * IS_DIRECTED);
             record.extend([own.unit_handles.len() as u8, flags]);
             record.extend(&own.unit_handles);
         }

@@ -140,7 +140,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         _ => {
             let memory = match parts.drive.cxl.has_cache() {
                 true => LoneMemory::Cache(cached::LoneCache::new(parts, found)),
-                false => LoneMemory::Buffer(Buffer::new(&parts.drive.cxl), parts.media.clone()),
+                false => LoneMemory::Buffer(Box::new((Buffer::new(&parts.drive.cxl), parts.media.clone()))),
             };
             let lines = Lines::new(parts, class.direction, ledger.cursor(), memory);
             lines.run(workload.offset, class.bytes, &mut ledger);
@@ -253,7 +253,7 @@ struct Line {
 
 /// Idle memory of the device.
 enum LoneMemory {
-    Buffer(Buffer, Media),
+    Buffer(Box<(Buffer, Media)>),
     Cache(cached::LoneCache),
 }
 
@@ -261,8 +261,9 @@ impl LoneMemory {
     /// Loads or stores a line that has passed the controller at `at`.
     fn serve(&mut self, direction: DataDirection, at: Time, offset: u64) -> Fetched {
         match (self, direction) {
-            (LoneMemory::Buffer(buffer, media), DataDirection::Read) => buffer.read(at, offset, media),
-            (LoneMemory::Buffer(buffer, media), DataDirection::Write) => {
+            (LoneMemory::Buffer(parts), DataDirection::Read) => parts.0.read(at, offset, &mut parts.1),
+            (LoneMemory::Buffer(parts), DataDirection::Write) => {
+                let (buffer, media) = &mut **parts;
                 let admitted = buffer.write(at, offset, media);
                 Fetched { started: admitted, ..Fetched::within(at, admitted) }
             }
@@ -274,7 +275,7 @@ impl LoneMemory {
     /// Returns the end of a flush that arrives at `at`.
     fn flush(&mut self, at: Time, offset: u64, bytes: u32) -> Time {
         match self {
-            LoneMemory::Buffer(buffer, media) => buffer.flush(at, offset, bytes, media),
+            LoneMemory::Buffer(parts) => parts.0.flush(at, offset, bytes, &mut parts.1),
             LoneMemory::Cache(_) => at,
         }
     }

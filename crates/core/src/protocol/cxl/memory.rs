@@ -10,7 +10,7 @@ use crate::time::Time;
 #[derive(Clone, Debug)]
 pub enum DeviceMemory {
     /// Buffer of units.
-    Buffer(Buffer),
+    Buffer(Box<Buffer>),
     /// DRAM cache of pages.
     Cache(Box<PageCache>),
 }
@@ -20,7 +20,7 @@ impl DeviceMemory {
     pub fn new(drive: &Drive) -> DeviceMemory {
         match drive.cxl.has_cache() {
             true => DeviceMemory::Cache(Box::new(PageCache::new(&drive.cxl, drive.media.capacity_bytes()))),
-            false => DeviceMemory::Buffer(Buffer::new(&drive.cxl)),
+            false => DeviceMemory::Buffer(Box::new(Buffer::new(&drive.cxl))),
         }
     }
 
