@@ -77,7 +77,7 @@ fn ctrl_c_of_a_comparison_prints_the_runs_that_are_finished() {
 fn ctrl_c_of_reproductions_prints_the_papers_that_are_finished() {
     let ran = stopped_after(Duration::from_secs(3), "reproduce --summary");
     assert_eq!(ran.code, Some(130), "{}", ran.stderr);
-    assert!(ran.stderr.contains("stopped: ") && ran.stderr.contains(" of 5 papers are finished"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("stopped: ") && ran.stderr.contains(" of 6 papers are finished"), "{}", ran.stderr);
 }
 
 #[test]

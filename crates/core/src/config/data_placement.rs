@@ -9,7 +9,7 @@ section! {
         handles => handles: u8 = 0, 0..=64;
         /// Number of reclaim groups: data of one group never shares a reclaim unit with that of another, and garbage collection keeps it there; groups share all dies
         groups => groups: u8 = 1, 1..=127;
-        /// What garbage collection may mix: `initial` moves data of all handles of a group to common reclaim units, `persistent` keeps the data of each handle by itself
+        /// Data that garbage collection may mix: `initial` moves data of all handles of a group to common reclaim units, `persistent` keeps the data of each handle by itself
         isolation => isolation: Isolation = Isolation::Initial, any();
     }
 }

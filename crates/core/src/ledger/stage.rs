@@ -152,7 +152,7 @@ stages! {
     /// all of it is); for a volume, network and storage servers.
     Media = "media" in Media for Memory,
     /// The DRAM of the device's cache, in front of its memory, works.
-    DeviceCache = "device cache" in Device for Memory,
+    DeviceCache = "device cache" in Media for Memory,
     /// Data crosses the device, between memory controllers and the buffers of the link.
     Ring = "ring" in Device for DataTransfer,
     /// Data, or the request for data, passes the device's DMA engine.

@@ -113,29 +113,23 @@ impl ReturnRuns {
         }
     }
 
-    /// Number of the first run whose last credit returns at `from` or later; of the next one to come if there is none.
-    fn first_from(&self, from: Time) -> usize {
-        // What is looked for is among the last ones: packets that have just been sent.
-        let is_later = |number: &usize| self.places[self.place(*number)].last_at >= from;
-        (self.taken..self.put).rev().take_while(is_later).last().unwrap_or(self.put)
-    }
-
-    /// True if credits return in `from..until`.
+    /// True if credits may return in `from..until`.
     fn has_between(&self, from: Time, until: Time) -> bool {
-        let first = self.first_from(from);
-        first < self.put && self.places[self.place(first)].first_at < until
+        // What is looked for is among the last ones: packets that have just been sent.
+        self.iter().rev().any(|run| run.last_at >= from && run.first_at < until)
     }
 
     /// Takes out all runs from the first one whose last credit returns at `from` or later, in their order.
     fn cut_from(&mut self, from: Time) -> Vec<ReturnRun> {
-        let first = self.first_from(from);
+        let is_later = |number: &usize| self.places[self.place(*number)].last_at >= from;
+        let first = (self.taken..self.put).find(is_later).unwrap_or(self.put);
         let later = (first..self.put).map(|number| self.places[self.place(number)]).collect();
         self.put = first;
         later
     }
 
     /// Returns the runs, from the first that returns.
-    fn iter(&self) -> impl Iterator<Item = ReturnRun> {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = ReturnRun> {
         (self.taken..self.put).map(|number| self.places[self.place(number)])
     }
 

@@ -186,7 +186,9 @@ fn file_may_mark_its_own_keys_as_fitted() {
 fn resolved_form_reads_back_to_an_equal_drive() {
     for name in shipped::names() {
         let given = ["dc_express.max_latency_us=1.234567", "link.bit_error_rate=1e-12", "stack.copy_bytes_per_ns=1.5"];
-        let drive = drive(&format!("preset = '{name}'"), &given);
+        // Stacks with I/O engines copy nothing.
+        let has_engines = Drive::shipped(name).unwrap().stack.has_engines();
+        let drive = drive(&format!("preset = '{name}'"), &given[..if has_engines { 2 } else { 3 }]);
         let text = drive.to_toml();
         assert_eq!(read(&text).unwrap(), drive, "{text}");
     }
