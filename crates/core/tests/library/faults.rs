@@ -75,11 +75,11 @@ fn a_delayed_request_takes_that_much_longer_and_the_others_do_not() {
     for name in shipped::names() {
         let drive = with(name, r#"{ action = "delay", delay_us = 700, first = 50, times = 1 }"#);
         let [slowest, fastest] = latencies(&run(&drive, READS));
-        assert!(
-            slowest >= Span::from_us(700) + fastest && slowest < Span::from_us(700) + fastest * 3,
-            "{name}: {slowest}"
-        );
-        assert_eq!(fastest, latencies(&run(&common::drive(name, &[]), READS))[1], "{name}");
+        let [well_slowest, well_fastest] = latencies(&run(&common::drive(name, &[]), READS));
+        // Behind a cache, a miss takes many times as long as a hit.
+        let longest = (fastest * 3).max(well_slowest * 2);
+        assert!(slowest >= Span::from_us(700) + fastest && slowest < Span::from_us(700) + longest, "{name}: {slowest}");
+        assert_eq!(fastest, well_fastest, "{name}");
     }
 }
 

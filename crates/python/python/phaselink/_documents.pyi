@@ -65,6 +65,16 @@ class Figures:
     @property
     def commit_p99_ns(self) -> float | None: ...
     @property
+    def queries(self) -> float: ...
+    @property
+    def queries_per_s(self) -> float: ...
+    @property
+    def query_mean_ns(self) -> float | None: ...
+    @property
+    def query_p50_ns(self) -> float | None: ...
+    @property
+    def query_p99_ns(self) -> float | None: ...
+    @property
     def link_busy_share(self) -> float: ...
     @property
     def upstream_busy_share(self) -> float: ...
@@ -153,6 +163,11 @@ RunFigures = TypedDict(
         "commit_mean_ns": float | None,
         "commit_p50_ns": float | None,
         "commit_p99_ns": float | None,
+        "queries": int,
+        "queries_per_s": float,
+        "query_mean_ns": float | None,
+        "query_p50_ns": float | None,
+        "query_p99_ns": float | None,
         "link_busy_share": float,
         "upstream_busy_share": float,
         "downstream_busy_share": float,
@@ -218,7 +233,7 @@ StageMean = TypedDict(
         "mean_ns": float,
     },
 )
-StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware", "host read", "media wait", "media", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
+StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware", "host read", "media wait", "media", "device cache", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
 LinkUse = TypedDict(
     "LinkUse",
     {
@@ -394,6 +409,11 @@ RanCell = TypedDict(
         "commit_mean_ns": float | None,
         "commit_p50_ns": float | None,
         "commit_p99_ns": float | None,
+        "queries": int,
+        "queries_per_s": float,
+        "query_mean_ns": float | None,
+        "query_p50_ns": float | None,
+        "query_p99_ns": float | None,
         "link_busy_share": float,
         "busy_cores": float,
         "joules_per_io": float | None,

@@ -41,6 +41,8 @@ class SwitchSection(TypedDict, total=False):
     uplink_generation: int
     uplink_lanes: int
     pass_ns: float
+    hosts: int
+    route_bytes: int
 
 class PeerSection(TypedDict, total=False):
     holds: Literal["nothing", "data", "all"]
@@ -354,6 +356,11 @@ class CxlSection(TypedDict, total=False):
     controller_ns: float
     unit_bytes: int
     buffer_units: int
+    cache_mib: int
+    cache_policy: Literal["lru", "fifo", "clock", "s3-fifo", "lifo"]
+    cache_ns: float
+    cache_prefetch_pages: int
+    cache_start: Literal["empty", "clean", "dirty"]
 
 class RamdiskSection(TypedDict, total=False):
     slots: int
@@ -405,6 +412,8 @@ class CompareOptions(Sections, total=False):
     io_limit: Value
     thinktime: Value
     thinktime_blocks: Value
+    query_rounds: Value
+    group_commit: Value
     rate_iops: Value
     rate_process: Value
     read_iolog: Value
