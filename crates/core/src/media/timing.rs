@@ -140,7 +140,7 @@ pub struct PieceTiming {
 /// behind a program of 120 us would keep the bus from every other bank until then. Reservations stand, so a gap shorter
 /// than a transfer is lost where a real arbiter would let the transfer start and delay the reserved one by the
 /// difference.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Bus {
     /// Reserved intervals that have not ended, in time order; those that touch are merged, so that a saturated bus has
     /// one.
@@ -148,12 +148,21 @@ pub struct Bus {
 }
 
 /// Number of reserved intervals that a bus of flash has memory for before it is used.
-const ROOM_TRANSFERS: usize = 4;
+const ROOM_TRANSFERS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct BusyInterval {
     from: Time,
     until: Time,
+}
+
+impl Clone for Bus {
+    /// Returns an equal bus with as much room: a clone of a list has none beyond its length.
+    fn clone(&self) -> Bus {
+        let mut promised = VecDeque::with_capacity(self.promised.capacity());
+        promised.extend(self.promised.iter().copied());
+        Bus { promised }
+    }
 }
 
 impl Bus {
