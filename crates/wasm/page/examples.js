@@ -46,6 +46,7 @@ const NAMES = {
   "pss-4-cards": "Four PSS cards as one",
   "pss-block": "PSS as a block device",
   "ramdisk": "Example: one doorbell",
+  "slc-gen7": "One-bit flash for GPUs, gen7 (a paper's assumption)",
   "ssd-raid": "Four SATA SSDs, RAID",
   "tlc-gen3": "Flash SSD of 2018, gen3",
   "tlc-gen4": "Flash SSD of 2020, gen4, for clients",
