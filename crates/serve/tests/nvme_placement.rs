@@ -188,7 +188,7 @@ fn writes_fill_the_reclaim_units_that_their_identifiers_name() {
     assert_eq!(bench.ask(streams).status, Status::INVALID_FIELD, "there is no directive for streams");
 }
 
-/// The same writes to a translation layer alone.
+/// Writes the same units to a served drive and to a translation layer alone, whose counts are the oracle.
 #[test]
 fn statistics_are_those_of_the_translation_layer() {
     let mut bench = Bench::with(PLACED);

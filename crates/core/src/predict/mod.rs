@@ -136,7 +136,7 @@ fn predict_workload(
     }
     let demands = demands.over(workload.drives).by_bound();
     // Rounds wait for the longest of their reads, of which a closed form knows no distribution.
-    let is_foreseen = foresees_queues(parts, &workload) && job.query_ios() <= job.query_rounds;
+    let is_foreseen = foresees_queues(parts, &workload) && (job.query_rounds == 0 || job.iodepth == 1);
     let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
 }

@@ -22,7 +22,7 @@ pub(super) enum Expression {
     Truth(bool),
     /// A quantity of an experiment, which is given by its index in the plan; a series if the experiment sweeps.
     Measured(usize, Quantity),
-    /// What a closed form, given by its index in the plan, returns: one value, or one for each swept value.
+    /// Value that a closed form returns, or one value for each swept value; the form is given by its index in the plan.
     Returned(usize, Vec<f64>),
     /// The swept values of an experiment.
     Swept(usize),

@@ -1,6 +1,6 @@
 //! Closed form of a drive's rate and of the break-even time, as a plan names it and as expressions read it.
 //!
-//! What a form returns is computed when the plan is read: no run has a part in it, and its rows have the provenance
+//! Values of forms are computed when the plan is read: no run has a part in it, and its rows have the provenance
 //! `returned`.
 
 use super::mistake::Mistake;

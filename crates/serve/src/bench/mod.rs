@@ -33,8 +33,13 @@ pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> i
 /// Checks that a target can do what jobs ask for beside reads and writes.
 ///
 /// # Errors
-/// If a job flushes and the target cannot.
+/// If a job flushes and the target cannot, or if its commits are those of clients, which only a simulation times.
 pub fn check(target: &dyn Target, limits: &Limits, jobs: &[Job]) -> Result<(), Problem> {
+    if let Some(job) = jobs.iter().find(|job| job.group_commit > 0) {
+        let found = format!("group_commit={}, whose commits are not timed against a server", job.group_commit);
+        let allowed = "a job without it, with fsync=1 and a thread for each client (numjobs); or `phaselink run`";
+        return Err(Problem::new(format!("job {}", job.name), None, found, allowed));
+    }
     let Some(job) = jobs.iter().find(|job| job.has_flushes() && !limits.supports(Op::Flush)) else { return Ok(()) };
     let (asked, name) = match job.flushes.named().next() {
         Some((name, value)) => (format!("{name}={value}"), name),

@@ -6,7 +6,7 @@ use crate::drive::Drive;
 use crate::media::Media;
 use crate::time::Time;
 
-/// What stands between controller and media.
+/// Part between the controller and the media: a buffer of units, or a DRAM cache of pages.
 #[derive(Clone, Debug)]
 pub enum DeviceMemory {
     /// Buffer of units.

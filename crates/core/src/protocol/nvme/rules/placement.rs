@@ -24,7 +24,7 @@ const DESCRIPTOR_BYTES: usize = 32;
 /// Bytes of a placement identifier in the list of I/O Management Send.
 const IDENTIFIER_BYTES: u32 = 2;
 
-/// What a namespace has of data placement.
+/// Limits of the data placement of a namespace: handles, groups, identifiers of a command, and reclaim units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementLimits {
     /// Number of placement handles of the namespace (NPHNDLS).
