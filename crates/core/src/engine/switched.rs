@@ -55,10 +55,12 @@ impl Engine {
     pub(super) fn pass_on(&mut self, now: Time) {
         let Some(switched) = &mut self.switched else { return };
         let mut called = std::mem::take(&mut switched.called);
-        called.sort_unstable();
-        called.dedup();
+        if called.len() > 1 {
+            called.sort_unstable();
+            called.dedup();
+        }
         for device in called.drain(..) {
-            for packets in self.devices[device].link.take_coming() {
+            while let Some(packets) = self.devices[device].link.take_coming() {
                 self.enter_switch(now, device, packets);
             }
         }

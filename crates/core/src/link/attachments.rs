@@ -1,5 +1,7 @@
 //! Parts that few links have beside the wires: a DMA engine in the device, and a switch at one end.
 
+use std::collections::VecDeque;
+
 use super::dma::{DmaEngine, LinkParts};
 use super::{Arrival, config};
 use crate::time::Time;
@@ -14,7 +16,7 @@ pub(super) struct Attachments {
     /// without a switch.
     to_switch: Option<Direction>,
     /// Packets that have come to the switch over the link, or from beyond it on their way to the link.
-    coming: Vec<Arrival>,
+    coming: VecDeque<Arrival>,
 }
 
 impl Attachments {
@@ -40,7 +42,7 @@ impl Attachments {
                 true
             }
             (direction, _) if self.to_switch == Some(direction.opposite()) => {
-                self.coming.push(Arrival { packet: id, first: 0, count: packet.count() });
+                self.coming.push_back(Arrival { packet: id, first: 0, count: packet.count() });
                 true
             }
             _ => false,
@@ -51,7 +53,7 @@ impl Attachments {
     /// they were taken.
     pub(super) fn divert_arrived(&mut self, now: Time, arrival: Arrival, ends: &mut LinkParts) -> bool {
         if self.to_switch == Some(ends.bursts[arrival.packet].packet.direction) {
-            self.coming.push(arrival);
+            self.coming.push_back(arrival);
             return true;
         }
         match &mut self.dma {
@@ -63,8 +65,8 @@ impl Attachments {
         }
     }
 
-    /// Removes and returns the packets that have come to the switch, in the order of their coming.
-    pub(super) fn take_coming(&mut self) -> Vec<Arrival> {
-        std::mem::take(&mut self.coming)
+    /// Removes and returns the packets that have come to the switch first.
+    pub(super) fn take_coming(&mut self) -> Option<Arrival> {
+        self.coming.pop_front()
     }
 }

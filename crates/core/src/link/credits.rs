@@ -20,14 +20,16 @@ const DATA_CREDIT_BYTES: u32 = 16;
 /// Least capacity of the ring of runs, a power of two: the header credits of a receiver without scaled flow control.
 const RUNS_MIN: usize = 128;
 
-/// Packets whose credits return one by one, `every` apart, the first at `first_at` and the last at `last_at`.
+/// Packets whose credits return: packets alike one by one, `every` apart, the first at `first_at` and the last at `last_at`,
+/// or packets of any sizes all at one instant.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReturnRun {
     first_at: Time,
     last_at: Time,
     every: Span,
     packets: u32,
-    data_each: u32,
+    /// Data credits of all packets.
+    data: u32,
 }
 
 impl ReturnRun {
@@ -43,13 +45,31 @@ impl ReturnRun {
                 .try_into()
                 .expect("a run is no longer than its packets"),
         };
+        if before == 0 || before == self.packets {
+            let none = ReturnRun::default();
+            return if before == 0 { (none, self) } else { (self, none) };
+        }
         let first_behind = self.first_at + self.every * u64::from(before);
-        let last_before = self.first_at + self.every * u64::from(before.saturating_sub(1));
-        let behind = self.packets - before;
+        let data = self.data / self.packets * before;
         (
-            ReturnRun { packets: before, last_at: last_before, ..self },
-            ReturnRun { packets: behind, first_at: first_behind, ..self },
+            ReturnRun { packets: before, data, last_at: first_behind - self.every, ..self },
+            ReturnRun { packets: self.packets - before, data: self.data - data, first_at: first_behind, ..self },
         )
+    }
+
+    /// Returns the run with all its credits at `until`.
+    fn held(self, until: Time) -> ReturnRun {
+        ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..self }
+    }
+
+    /// Takes the first packets out of the run, and returns their data credits.
+    fn take(&mut self, packets: u32) -> u32 {
+        let data = self.data.div_ceil(self.packets) * packets;
+        let data = data.min(self.data);
+        self.packets -= packets;
+        self.data -= data;
+        self.first_at += self.every * u64::from(packets);
+        data
     }
 }
 
@@ -86,6 +106,7 @@ impl ReturnRuns {
         (self.taken != self.put).then(|| &self.places[self.place(self.taken)])
     }
 
+    #[inline(always)]
     fn back(&mut self) -> Option<&mut ReturnRun> {
         let place = self.place(self.put.wrapping_sub(1));
         (self.taken != self.put).then(|| &mut self.places[place])
@@ -102,30 +123,44 @@ impl ReturnRuns {
 
     /// Adds a run, to the last one if both return at the same instant: a receiver that holds many packets returns them
     /// together.
+    #[inline(always)]
     fn append(&mut self, run: ReturnRun) {
-        let is_joined = |last: &&mut ReturnRun| {
-            let is_instant = last.first_at == last.last_at && run.first_at == run.last_at;
-            is_instant && last.first_at == run.first_at && last.data_each == run.data_each
-        };
+        // No run ends before it begins: these two make all four instants equal.
+        let is_joined = |last: &&mut ReturnRun| last.first_at == run.last_at && last.last_at == run.first_at;
         match self.back().filter(is_joined) {
-            Some(last) => (last.packets, last.every) = (last.packets + run.packets, Span::ZERO),
+            Some(last) => {
+                let (packets, data) = (last.packets + run.packets, last.data + run.data);
+                *last = ReturnRun { packets, data, every: Span::ZERO, ..*last };
+            }
             None => self.push(run),
         }
     }
 
-    /// True if credits may return in `from..until`.
-    fn has_between(&self, from: Time, until: Time) -> bool {
-        // What is looked for is among the last ones: packets that have just been sent.
-        self.iter().rev().any(|run| run.last_at >= from && run.first_at < until)
-    }
-
-    /// Takes out all runs from the first one whose last credit returns at `from` or later, in their order.
-    fn cut_from(&mut self, from: Time) -> Vec<ReturnRun> {
-        let is_later = |number: &usize| self.places[self.place(*number)].last_at >= from;
-        let first = (self.taken..self.put).find(is_later).unwrap_or(self.put);
-        let later = (first..self.put).map(|number| self.places[self.place(number)]).collect();
+    /// Moves credits that return in `from..until` to `until`.
+    fn delay(&mut self, from: Time, until: Time) {
+        let returns_within = |run: &ReturnRun| run.last_at >= from && run.first_at < until;
+        let end = self.put;
+        let Some(first) = (self.taken..end).find(|number| returns_within(&self.places[self.place(*number)])) else {
+            return;
+        };
+        // Nearly always a run moves as a whole, and needs no more room than it has.
+        let is_parted = |run: &ReturnRun| returns_within(run) && (run.first_at < from || run.last_at >= until);
+        if (first..end).any(|number| is_parted(&self.places[self.place(number)])) {
+            let later: Vec<ReturnRun> = (first..end).map(|number| self.places[self.place(number)]).collect();
+            self.put = first;
+            for run in later {
+                let (before, rest) = run.split(from);
+                let (within, after) = rest.split(until);
+                let parts = [before, within.held(until), after];
+                parts.into_iter().filter(|run| run.packets > 0).for_each(|run| self.append(run));
+            }
+            return;
+        }
         self.put = first;
-        later
+        for number in first..end {
+            let run = self.places[self.place(number)];
+            self.append(if returns_within(&run) { run.held(until) } else { run });
+        }
     }
 
     /// Returns the runs, from the first that returns.
@@ -198,16 +233,14 @@ impl Credits {
         while let Some(run) = returning.front() {
             if run.last_at <= now {
                 *headers_free += run.packets;
-                *data_free += run.packets * run.data_each;
+                *data_free += run.data;
                 returning.taken += 1;
                 continue;
             }
             if run.first_at <= now {
                 let back = returned_by(run, now);
                 *headers_free += back;
-                *data_free += back * run.data_each;
-                run.packets -= back;
-                run.first_at += run.every * u64::from(back);
+                *data_free += run.take(back);
             }
             return;
         }
@@ -246,9 +279,7 @@ impl Credits {
             let at = now + every * u64::from(sent);
             while let Some(run) = next.as_mut().filter(|run| run.first_at <= at) {
                 headers += 1;
-                data += run.data_each;
-                run.first_at += run.every;
-                run.packets -= 1;
+                data += run.take(1);
                 if run.packets == 0 {
                     next = returning.next();
                 }
@@ -303,7 +334,7 @@ impl Credits {
         if in_turn {
             self.next_turn = last_at + accept;
         }
-        self.returning.push(ReturnRun { first_at, last_at, every, packets, data_each });
+        self.returning.push(ReturnRun { first_at, last_at, every, packets, data: packets * data_each });
         assert!(self.are_free(packets, data_each), "a sender takes no more credits than are free");
         self.headers_free -= packets;
         self.data_free -= packets * data_each;
@@ -318,9 +349,7 @@ impl Credits {
         while !self.are_free(packets, data_each) {
             let run = self.returning.front().expect("more credits are taken than were granted");
             self.headers_free += 1;
-            self.data_free += run.data_each;
-            run.first_at += run.every;
-            run.packets -= 1;
+            self.data_free += run.take(1);
             if run.packets == 0 {
                 self.returning.taken += 1;
             }
@@ -328,17 +357,18 @@ impl Credits {
         self.spend(packets, data_each, started, each);
     }
 
-    /// Returns the credits of the last `packets` of the train that [`spend`](Self::spend) paid for: they were cut off
-    /// before they left.
-    pub fn unspend(&mut self, packets: u32, each: Span) {
+    /// Returns the credits of the last `packets` of the train that [`spend`](Self::spend) paid for, `data_each` with each:
+    /// they were cut off before they left.
+    pub fn unspend(&mut self, packets: u32, data_each: u32, each: Span) {
         let mut left = packets;
         while left > 0 {
             let run = self.returning.back().expect("the credits of a train in flight are returning");
             let cut = left.min(run.packets);
             run.packets -= cut;
+            run.data -= cut * data_each;
             run.last_at = run.last_at - run.every * u64::from(cut);
             self.headers_free += cut;
-            self.data_free += cut * run.data_each;
+            self.data_free += cut * data_each;
             if run.packets == 0 {
                 self.returning.put -= 1;
             }
@@ -353,15 +383,7 @@ impl Credits {
     /// receiver hold everything that arrives meanwhile (DC Express, section 3). Other credits keep their times.
     pub fn hold(&mut self, from: Time, until: Time) {
         self.collect_returned(self.asked_at);
-        if !self.returning.has_between(from, until) {
-            return;
-        }
-        for run in self.returning.cut_from(from) {
-            let (before, rest) = run.split(from);
-            let (held, after) = rest.split(until);
-            let held = ReturnRun { first_at: until, last_at: until, every: Span::ZERO, ..held };
-            [before, held, after].into_iter().filter(|run| run.packets > 0).for_each(|run| self.returning.append(run));
-        }
+        self.returning.delay(from, until);
     }
 }
 
@@ -406,7 +428,7 @@ mod tests {
     fn restored_account_has_all_credits_that_were_advertised() {
         let mut credits = credits(4, 32, 424);
         credits.spend(3, 8, at(0), Span::from_ns(76));
-        credits.unspend(1, Span::from_ns(76));
+        credits.unspend(1, 8, Span::from_ns(76));
         credits.hold(at(500), at(2_000));
         credits.restore(at(100));
         assert_eq!(credits.sendable(at(100), 4, 8, Span::ZERO), 4);
@@ -431,7 +453,7 @@ mod tests {
     fn cut_train_gets_back_the_credits_of_packets_that_did_not_leave() {
         let mut credits = credits(8, 64, 424);
         credits.spend(8, 8, at(0), Span::from_ns(76));
-        credits.unspend(5, Span::from_ns(76));
+        credits.unspend(5, 8, Span::from_ns(76));
         assert_eq!(credits.sendable(at(0), 8, 8, Span::from_ns(76)), 5);
     }
 
@@ -561,7 +583,8 @@ mod tests {
         model: OneByOne,
         now: Time,
         asked_at: Time,
-        train: u32,
+        /// Packets of the last train, and the data credits of each.
+        train: (u32, u32),
     }
 
     impl History {
@@ -569,7 +592,7 @@ mod tests {
 
         fn new(number: usize, returns: CreditReturns) -> History {
             let (credits, model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
-            History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: 1 }
+            History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: (1, 0) }
         }
 
         fn check(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
@@ -582,18 +605,19 @@ mod tests {
             match operation {
                 CreditOperation::Spend { packets, data_each, after_ns } => {
                     self.now += Span::from_ns(after_ns);
-                    (self.asked_at, self.train) = (self.now, 1);
+                    (self.asked_at, self.train) = (self.now, (1, data_each));
                     if self.check(self.now, packets, data_each) {
                         self.credits.spend(packets, data_each, self.now, Self::EACH);
                         self.model.spend(packets, data_each, self.now, Self::EACH);
                         self.now += Self::EACH * u64::from(packets);
-                        self.train = packets;
+                        self.train.0 = packets;
                     }
                 }
                 CreditOperation::Cut => {
-                    self.credits.unspend(self.train - 1, Self::EACH);
-                    self.model.unspend(self.train - 1, Self::EACH);
-                    self.train = 1;
+                    let (packets, data_each) = self.train;
+                    self.credits.unspend(packets - 1, data_each, Self::EACH);
+                    self.model.unspend(packets - 1, Self::EACH);
+                    self.train.0 = 1;
                 }
                 CreditOperation::Hold { from_ns, until_ns } => {
                     let (from, until) = (self.now + Span::from_ns(from_ns), self.now + Span::from_ns(until_ns));

@@ -392,9 +392,9 @@ impl DataLink {
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
         self.errors[direction as usize].give_back(behind, packet_bits(flight));
-        let (class, each) = (flight.class, flight.measure.each);
+        let (class, each, data) = (flight.class, flight.measure.each, flight.measure.data_credits);
         if let Some(credits) = self.credits(direction, class) {
-            credits.unspend(behind, each);
+            credits.unspend(behind, data, each);
         }
     }
 

@@ -199,8 +199,8 @@ impl Link {
 
     /// Removes and returns the packets that have come to the switch over this link, or from beyond it on their way to
     /// this link.
-    pub fn take_coming(&mut self) -> Vec<Arrival> {
-        self.attachments.as_mut().map(|attachments| attachments.take_coming()).unwrap_or_default()
+    pub fn take_coming(&mut self) -> Option<Arrival> {
+        self.attachments.as_mut()?.take_coming()
     }
 
     /// Sends a burst on from the switch over this link.
