@@ -192,13 +192,14 @@ impl Drive {
     }
 
     /// This drive in the state in which `jobs` are to find it. `translation.precondition = "auto"` is the steady state of random
-    /// overwrites for jobs that write at random and are measured in the steady state, and otherwise a drive written in order.
+    /// overwrites for jobs that write at random and are measured in the steady state, and otherwise a drive written in order, as one
+    /// with zones always is.
     /// `volume.credits = "auto"` is no credits for jobs that are measured in the steady state, unless they replay a trace, whose
     /// pauses earn credits.
     pub fn preconditioned_for(&self, jobs: &[Job]) -> Cow<'_, Drive> {
         let mut drive = Cow::Borrowed(self);
         if self.translation.precondition == Precondition::Auto {
-            let is_random = jobs.iter().any(|job| job.is_steady() && job.writes_at_random());
+            let is_random = jobs.iter().any(|job| job.is_steady() && job.writes_at_random() && !self.zones.is_there());
             let precondition = if is_random { Precondition::Random } else { Precondition::Sequential };
             drive.to_mut().translation.precondition = precondition;
         }

@@ -43,7 +43,7 @@ impl WarmUp {
             matters: limits.has_steady_state && jobs.iter().any(Job::has_writes),
             is_steady: jobs.iter().any(Job::warms_up),
             replays: jobs.iter().any(|job| job.trace.is_some() && job.has_writes()),
-            writes_at_random: jobs.iter().any(Job::writes_at_random),
+            writes_at_random: limits.zones.is_none() && jobs.iter().any(Job::writes_at_random),
             end: None,
         }
     }

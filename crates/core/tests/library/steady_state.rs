@@ -1,6 +1,6 @@
 //! Steady state: requests count once the write buffer has been turned over, and the translation layer is as jobs leave it.
 
-use crate::common::{drive, jobs};
+use crate::common::{counter, drive, jobs};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{MeasuredState, Outcome};
 use phaselink_core::precision;
@@ -91,4 +91,14 @@ fn precision_is_that_of_the_steady_part() {
     let (known, outcome) = (measurement.estimate().expect("known"), simulation.outcome());
     let mean_ns = outcome.jobs[0].write.total.mean_ns();
     assert!((mean_ns / known.mean.value_ns - 1.0).abs() < 0.1, "{mean_ns} {}", known.mean.value_ns);
+}
+
+#[test]
+fn random_writes_fill_zones_in_order_and_find_a_drive_on_which_nothing_is_moved() {
+    let conventional = drive("tlc-gen4", &["media.capacity_mib=524288"]);
+    let zoned = drive("tlc-gen4", &["media.capacity_mib=524288", "zones.size_mib=1024"]);
+    let [conventional, zoned] = [conventional, zoned].map(|drive| measured(&drive, RANDOM_WRITES, true));
+    let amplification = |outcome: &Outcome| counter(outcome, "write_amplification_percent");
+    assert!(is_steady(&zoned) && amplification(&zoned) == 100, "{:?}", zoned.measured);
+    assert!(amplification(&conventional) > 300, "{}", amplification(&conventional));
 }
