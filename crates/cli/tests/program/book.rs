@@ -34,6 +34,7 @@ pages! {
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
     adding_a_policy = "adding-a-policy"
     cloud_volumes = "cloud-volumes"
+    flash_drive = "flash-drive"
     zones = "zones"
     placement = "placement"
     decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
