@@ -28,6 +28,7 @@ pub const ALL: &[Target] = &[
     nvme::HOST,
     nvme::ZONES,
     nvme::PLACEMENT,
+    nvme::KEYS,
     nvme::ADMIN,
     store::HEADER,
     control::CONTROL,

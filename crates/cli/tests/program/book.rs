@@ -36,6 +36,7 @@ pages! {
     cloud_volumes = "cloud-volumes"
     zones = "zones"
     placement = "placement"
+    key_value = "key-value"
     decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
 }
