@@ -47,6 +47,21 @@ const QUEUE: u64 = RINGS + 2 * PAGE;
 const ANSWERS: u64 = RINGS + 6 * PAGE;
 const RINGS_BYTES: usize = 8 * PAGE as usize;
 
+/// Opcodes of commands for blocks, the more frequent ones more often.
+const BLOCK_OPCODES: [u8; 11] = [
+    opcode::READ,
+    opcode::READ,
+    opcode::READ,
+    opcode::WRITE,
+    opcode::WRITE,
+    opcode::COMPARE,
+    opcode::WRITE_ZEROES,
+    opcode::FLUSH,
+    opcode::DATASET_MANAGEMENT,
+    opcode::VERIFY,
+    opcode::COPY,
+];
+
 /// Consecutive memory, and what has been done to it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Touched {
@@ -486,20 +501,7 @@ impl Conversation {
         if self.limits.key_value.is_some() {
             return self.about_key();
         }
-        let known = [
-            opcode::READ,
-            opcode::READ,
-            opcode::READ,
-            opcode::WRITE,
-            opcode::WRITE,
-            opcode::COMPARE,
-            opcode::WRITE_ZEROES,
-            opcode::FLUSH,
-            opcode::DATASET_MANAGEMENT,
-            opcode::VERIFY,
-            opcode::COPY,
-        ];
-        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
+        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&BLOCK_OPCODES) };
         let (slba, blocks) = self.place();
         let (opcode, slba) = if self.limits.zones.is_some() { self.of_zones(opcode, slba) } else { (opcode, slba) };
         let manages_units = self.limits.placement.is_some() && self.dice.one_in(3);

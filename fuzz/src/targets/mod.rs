@@ -31,6 +31,7 @@ pub const ALL: &[Target] = &[
     nvme::KEYS,
     nvme::ADMIN,
     store::HEADER,
+    store::KEYS,
     control::CONTROL,
     crash::RECORDING,
     crash::IMAGE,

@@ -119,12 +119,10 @@ impl Identity {
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
         let mut page = Box::new([0; IDENTIFY_BYTES]);
+        self.check_blocks(cns, command_set)?;
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
             cns::COMMAND_SETS => page[0] = self.command_sets(),
-            _ if self.limits.key_value.is_some() && is_about_blocks(cns, command_set) => {
-                return Err(Status::INVALID_FIELD);
-            }
             // The capabilities that all namespaces have in common.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.limits.block_shift, &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
@@ -162,6 +160,17 @@ impl Identity {
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)
+    }
+
+    /// Checks that the drive has logical blocks, if a data structure is about them.
+    fn check_blocks(&self, cns: u8, command_set: u8) -> Result<(), Status> {
+        let is_about_blocks = match cns {
+            cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
+            cns::SET_CONTROLLER | cns::SET_NAMESPACE => command_set == 0,
+            _ => false,
+        };
+        let is_refused = is_about_blocks && self.limits.key_value.is_some();
+        if is_refused { Err(Status::INVALID_FIELD) } else { Ok(()) }
     }
 
     /// Returns the command set of the namespaces (CSI): that of zones or of keys, or that of NVM.
@@ -373,15 +382,6 @@ impl Identity {
         let listed = numbered.map(|(id, _)| id).filter(|id: &u32| *id > above);
         page.as_chunks_mut::<4>().0.iter_mut().zip(listed).for_each(|(entry, id)| *entry = id.to_le_bytes());
         Ok(())
-    }
-}
-
-/// Returns true if a data structure is about logical blocks.
-fn is_about_blocks(cns: u8, command_set: u8) -> bool {
-    match cns {
-        cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
-        cns::SET_CONTROLLER | cns::SET_NAMESPACE => command_set == 0,
-        _ => false,
     }
 }
 

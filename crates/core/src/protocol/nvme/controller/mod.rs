@@ -317,7 +317,7 @@ impl Controller {
             command_id: *command_id,
             submission_queue: number.wrapping_add(1),
             submission_head: queue.head as u16,
-            result: command.as_ref().map_or(0, |command| value_bytes | self.result_of(command)),
+            result: command.as_ref().map_or(0, |command| self.result_of(command, value_bytes)),
             status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
         };
         let number = *number;
