@@ -20,7 +20,7 @@ macro_rules! pages {
 /// Names and texts of all pages, in the order of reading for a newcomer.
 const PAGES: &[(&str, &str)] = pages! {
     "tutorial" "python" "guide" "model-my-drive" "fit" "read-a-report" "which-interface" "break-even" "gpu-storage" "search-and-databases" "what-if" "inference" "flash-as-memory" "serve-to-qemu" "crash" "embed"
-    "my-database" "crash-in-virtual-time" "cloud-volumes" "flash-drive" "zones" "placement" "faults" "sweep-on-a-cluster" "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-policy" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
+    "my-database" "crash-in-virtual-time" "cloud-volumes" "flash-drive" "zones" "placement" "key-value" "faults" "sweep-on-a-cluster" "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-policy" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
     "reports" "json" "stages" "models" "hosts" "validation" "media" "flash" "dma" "ecc" "one-request" "one-served-command" "torture"
     "decisions"
 };

@@ -11,6 +11,7 @@ use crate::config::{
     UncertainConstant, Wait, Zoning,
 };
 use crate::media;
+use crate::media::keys::{IndexPages, KeyLayout};
 use crate::media::translation::PlacedStreams;
 use crate::media::zones::ZoneLayout;
 use crate::number::narrow;
@@ -168,6 +169,8 @@ macro_rules! with_shared_sections {
                 zones: Zoning,
                 /// Placement of data by hosts, if the drive has it.
                 placement: DataPlacement,
+                /// Values by their keys, if the drive has them in place of logical blocks.
+                key_value: KeyValues,
             }
             protocols { $($protocols)+ }
         }
@@ -277,7 +280,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Defaults are left out, so that documents of drives without faults, switch, peer, limits, zones and placement stay as short as they are.
+        // Defaults are left out, so that documents of drives without faults, switch, peer, limits, zones, placement and keys stay as short as they are.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
@@ -298,6 +301,9 @@ impl Drive {
         }
         if !self.placement.is_there() {
             resolved.remove(self.placement.path());
+        }
+        if !self.key_value.is_there() {
+            resolved.remove(self.key_value.path());
         }
         Json::Object(resolved)
     }
@@ -342,6 +348,35 @@ impl Drive {
             active_max,
             open_max,
         })
+    }
+
+    /// Room of the values, if the drive stores values by their keys.
+    pub fn key_layout(&self) -> Option<KeyLayout> {
+        self.key_value.is_there().then(|| KeyLayout {
+            capacity_bytes: self.value_room_bytes(),
+            granule_bytes: self.protocol().limits(self).block_bytes,
+            keys_max: self.key_value.keys_max,
+        })
+    }
+
+    /// Bytes of the media that hold values: all that the index leaves, in whole granules.
+    pub(crate) fn value_room_bytes(&self) -> u64 {
+        let index_bytes = if self.key_value.index_cache_kib > 0 { self.index_bytes() } else { 0 };
+        let left = self.media.capacity_bytes().saturating_sub(index_bytes);
+        left - left % u64::from(self.protocol().limits(self).block_bytes)
+    }
+
+    /// Bytes of an index of all keys, in whole pages.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let page_bytes = self.translation.unit_bytes;
+        u64::from(IndexPages::count(self.key_value.keys_max, page_bytes)) * u64::from(page_bytes)
+    }
+
+    /// Pages of the index, if only a part of it is in memory.
+    pub fn index_pages(&self) -> Option<IndexPages> {
+        let cached_bytes = self.key_value.index_cache_kib << 10;
+        let layout = self.key_layout().filter(|_| cached_bytes > 0)?;
+        Some(IndexPages::new(&layout, self.translation.unit_bytes, cached_bytes))
     }
 
     /// Streams among which hosts choose, if they can place data.

@@ -130,6 +130,11 @@ impl Description {
             let found = format!("zones.size_mib = {}: programs could not learn of zones", drive.zones.size_mib);
             return Err(wrong(found, "a drive without zones").into());
         }
+        if drive.key_value.is_there() {
+            let found =
+                format!("key_value.value_max_kib = {}: programs read and write blocks", drive.key_value.value_max_kib);
+            return Err(wrong(found, "a drive with logical blocks").into());
+        }
         if attachment == Attachment::Application && options.follows_power {
             let found = "power cuts behind the software of a host";
             let allowed = "a drive whose driver can poll, without the software of a host";

@@ -29,6 +29,8 @@ const COMMANDS: usize = 250;
 const CAPACITY_MIB: u64 = 1;
 /// Capacity of a drive with zones: eight of 1 MiB.
 const ZONED_MIB: u64 = 8;
+/// Number of keys of a drive that stores values, at most.
+const KEYS_MAX: u32 = 40;
 /// Capacity of a drive with data placement.
 const PLACED_MIB: u64 = 2;
 const PAGE: u64 = 4096;
@@ -44,6 +46,21 @@ const ADMIN_ANSWERS: u64 = RINGS + PAGE;
 const QUEUE: u64 = RINGS + 2 * PAGE;
 const ANSWERS: u64 = RINGS + 6 * PAGE;
 const RINGS_BYTES: usize = 8 * PAGE as usize;
+
+/// Opcodes of commands for blocks, the more frequent ones more often.
+const BLOCK_OPCODES: [u8; 11] = [
+    opcode::READ,
+    opcode::READ,
+    opcode::READ,
+    opcode::WRITE,
+    opcode::WRITE,
+    opcode::COMPARE,
+    opcode::WRITE_ZEROES,
+    opcode::FLUSH,
+    opcode::DATASET_MANAGEMENT,
+    opcode::VERIFY,
+    opcode::COPY,
+];
 
 /// Consecutive memory, and what has been done to it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -223,6 +240,16 @@ fn placed(dice: &mut Dice) -> Drive {
     drive
 }
 
+/// A small drive that stores values by their keys, which fills up.
+fn keyed(dice: &mut Dice) -> Drive {
+    let mut drive = drive(dice);
+    drive.nvme.namespaces = 1;
+    drive.key_value.value_max_kib = drive.nvme.max_transfer_kib.min(dice.of(&[4, 32, 64]));
+    drive.key_value.key_max_bytes = dice.of(&[4, 16]);
+    drive.key_value.keys_max = KEYS_MAX;
+    drive
+}
+
 impl Conversation {
     fn new(seed: u64) -> Conversation {
         let mut dice = Dice(Random::stream(seed, "two controllers"));
@@ -244,6 +271,12 @@ impl Conversation {
         Conversation::about(&drive, dice, seed)
     }
 
+    fn about_keys(seed: u64) -> Conversation {
+        let mut dice = Dice(Random::stream(seed, "two controllers and keys"));
+        let drive = keyed(&mut dice);
+        Conversation::about(&drive, dice, seed)
+    }
+
     fn about(drive: &Drive, mut dice: Dice, seed: u64) -> Conversation {
         let limits = Limits::of_real_hosts(drive);
         let machine = Machine {
@@ -260,9 +293,10 @@ impl Conversation {
         let mut conversation = Conversation {
             machine,
             served: Controller::new(Identity::new("test", limits, 0)),
-            store: match limits.zones {
-                Some(zones) => store.with_zones(zones.layout).unwrap(),
-                None => store,
+            store: match (limits.zones, limits.key_value) {
+                (Some(zones), _) => store.with_zones(zones.layout).unwrap(),
+                (None, Some(keys)) => store.with_keys(keys.layout).unwrap(),
+                (None, None) => store,
             },
             space: vec![0; limits.transfer_bytes_max as usize],
             timing: Engine::for_real_hosts(drive, seed).unwrap(),
@@ -298,7 +332,8 @@ impl Conversation {
         ] {
             self.machine.registers.write(register, &(value as u32).to_le_bytes());
         }
-        self.machine.registers.write(0x14, &(1_u32 | 6 << 16 | 4 << 20).to_le_bytes());
+        let sets = if self.limits.key_value.is_some() { 0b110 << 4 } else { 0 };
+        self.machine.registers.write(0x14, &(1_u32 | sets | 6 << 16 | 4 << 20).to_le_bytes());
         self.served.update(&mut self.machine, &self.store);
         let size = (self.entries - 1) << 16 | 1;
         for (opcode, prp1, more) in
@@ -317,7 +352,9 @@ impl Conversation {
     fn step(&mut self) -> usize {
         self.ring_nonsense();
         // A refusal because of a list comes late in the timing controller, when another write may have followed.
-        let room = if self.limits.zones.is_some() { 1 } else { u64::from(self.entries - 1).min(4) };
+        // So does the room of a value, when another command may have come to the same key.
+        let is_alone = self.limits.zones.is_some() || self.limits.key_value.is_some();
+        let room = if is_alone { 1 } else { u64::from(self.entries - 1).min(4) };
         let count = 1 + self.dice.below(room) as usize;
         let batch: Vec<[u8; 64]> = (0..count).map(|_| without_contents_lost(self.command())).collect();
         let commands = self.serve(&batch);
@@ -461,20 +498,10 @@ impl Conversation {
         if dice.one_in(40) {
             return self.any_bytes();
         }
-        let known = [
-            opcode::READ,
-            opcode::READ,
-            opcode::READ,
-            opcode::WRITE,
-            opcode::WRITE,
-            opcode::COMPARE,
-            opcode::WRITE_ZEROES,
-            opcode::FLUSH,
-            opcode::DATASET_MANAGEMENT,
-            opcode::VERIFY,
-            opcode::COPY,
-        ];
-        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
+        if self.limits.key_value.is_some() {
+            return self.about_key();
+        }
+        let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&BLOCK_OPCODES) };
         let (slba, blocks) = self.place();
         let (opcode, slba) = if self.limits.zones.is_some() { self.of_zones(opcode, slba) } else { (opcode, slba) };
         let manages_units = self.limits.placement.is_some() && self.dice.one_in(3);
@@ -490,6 +517,7 @@ impl Conversation {
                 (true, namespaces) => dice.of(&[0, namespaces + 1, u32::MAX]),
                 (false, namespaces) => 1 + dice.below(namespaces.into()) as u32,
             },
+            dwords_2_3: 0,
             prp1,
             prp2,
             dwords: [0, 0, if dice.one_in(8) { 1 << 30 | 1 << 25 } else { 0 }, 0, 0, 0],
@@ -519,10 +547,46 @@ impl Conversation {
             opcode::DATASET_MANAGEMENT => self.deallocation(entry).encode(),
             opcode::COPY => self.copy(entry.of_blocks(slba, 1)).encode(),
             opcode::READ | opcode::WRITE | opcode::COMPARE if self.dice.one_in(4) => {
-                self.scatter(entry.of_blocks(slba, blocks)).encode()
+                let bytes = u64::from(blocks) << self.limits.block_shift;
+                self.scatter(entry.of_blocks(slba, blocks), bytes).encode()
             }
             _ => entry.of_blocks(slba, blocks).encode(),
         }
+    }
+
+    /// A command for one of a few keys: one more of them than there may be, and values that do not all fit.
+    fn about_key(&mut self) -> [u8; 64] {
+        let keys = self.limits.key_value.unwrap();
+        let (prp1, prp2) = self.pointer();
+        let dice = &mut self.dice;
+        let known = [opcode::STORE, opcode::RETRIEVE, opcode::DELETE, opcode::EXIST, opcode::LIST];
+        let opcode = match dice.below(16) {
+            0 => dice.below(256) as u8,
+            1 => opcode::FLUSH,
+            2..8 => opcode::STORE,
+            _ => dice.of(&known),
+        };
+        let most = if dice.one_in(20) { 1 << 18 } else { u64::from(keys.value_bytes_max) + 8 };
+        // Most are whole words, so that what is taken for a list later holds what others have put there.
+        let bytes = if dice.one_in(8) { dice.below(most) } else { dice.below(most / 8) * 8 };
+        let key_bytes = match dice.below(20) {
+            0 => dice.below(256),
+            1 => 0,
+            _ => 1 + dice.below(4),
+        };
+        let options = if dice.one_in(3) { dice.below(8) << 8 } else { 0 };
+        let entry = SubmissionEntry {
+            opcode,
+            flags: if dice.one_in(30) { dice.below(256) as u8 } else { 0 },
+            command_id: self.next_id,
+            namespace_id: if dice.one_in(20) { dice.of(&[0, 2, u32::MAX]) } else { 1 },
+            dwords_2_3: dice.below(12) << 8 * dice.below(2),
+            prp1,
+            prp2,
+            dwords: [bytes as u32, (key_bytes | options) as u32, 0, 0, 0, 0],
+        };
+        let entry = if dice.one_in(4) { self.scatter(entry, bytes) } else { entry };
+        entry.encode()
     }
 
     /// The command on a drive with data placement: with a directive, or with what is asked of reclaim units.
@@ -648,7 +712,8 @@ impl Conversation {
             1..8 => second + dice.below(PAGE / 8) * 8,
             8..12 => second + PAGE - 8 * (1 + dice.below(4)),
             // The timing controller does not know that data cannot be reached, and so would move a write pointer.
-            12 if self.limits.zones.is_none() => NOWHERE + second,
+            // Nor does it know that a value could not be read.
+            12 if self.limits.zones.is_none() && self.limits.key_value.is_none() => NOWHERE + second,
             _ => second,
         };
         (first, second)
@@ -656,11 +721,11 @@ impl Conversation {
 
     /// The data in a few blocks anywhere, which are described in the command, in a segment, or in two; now and then wrongly.
     /// They are whole words, so that what is taken for a list of pages later holds what others have put there.
-    fn scatter(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+    fn scatter(&mut self, entry: SubmissionEntry, bytes: u64) -> SubmissionEntry {
         const SEGMENT: u64 = 2 << 60;
         const LAST_SEGMENT: u64 = 3 << 60;
         let dice = &mut self.dice;
-        let (count, mut left) = (1 + dice.below(6), u64::from(entry.blocks()) << self.limits.block_shift);
+        let (count, mut left) = (1 + dice.below(6), bytes);
         let mut blocks = Vec::new();
         for place in 1..=count {
             let bytes = if place == count { left } else { dice.below(left / 8 + 1) * 8 };
@@ -808,6 +873,26 @@ fn both_controllers_give_the_same_answers_about_placement() {
         Status::INVALID_PRP_OFFSET,
         Status::INVALID_SGL_LENGTH,
         Status::LBA_OUT_OF_RANGE,
+    ] {
+        assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
+    }
+}
+
+#[test]
+fn both_controllers_give_the_same_answers_about_keys() {
+    let statuses = statuses(Conversation::about_keys);
+    for status in [
+        Status::SUCCESS,
+        Status::INVALID_OPCODE,
+        Status::INVALID_FIELD,
+        Status::INVALID_NAMESPACE,
+        Status::INVALID_PRP_OFFSET,
+        Status::INVALID_SGL_LENGTH,
+        Status::INVALID_VALUE_SIZE,
+        Status::INVALID_KEY_SIZE,
+        Status::KEY_DOES_NOT_EXIST,
+        Status::KEY_EXISTS,
+        Status::CAPACITY_EXCEEDED,
     ] {
         assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
     }

@@ -6,11 +6,12 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use phaselink_core::config::{Isolation, PolicyName};
+use phaselink_core::media::keys::{KeyLayout, KeySpace};
 use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
-use phaselink_core::protocol::nvme::rules::{Limits, PlacementLimits};
+use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, PlacementLimits};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
@@ -30,6 +31,9 @@ pub(super) const ZONES: Target = Target { name: "nvme-zones", run: zones, seeds:
 /// Checks the steps of a host and of the controller's caller on a drive whose hosts place data.
 pub(super) const PLACEMENT: Target = Target { name: "nvme-placement", run: placement, seeds: placers };
 
+/// Checks the steps of a host and of the controller's caller on a drive that stores values by their keys.
+pub(super) const KEYS: Target = Target { name: "nvme-keys", run: keys, seeds: storers };
+
 /// Checks admin commands of 64 bytes each.
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
 
@@ -44,10 +48,21 @@ const LIMITS: Limits = Limits {
     takes_segments: true,
     zones: None,
     placement: None,
+    key_value: None,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
 const ZONED: Limits = Limits { zones: Some(ZoneLimits { layout: LAYOUT, append_bytes_max: 4 << 10 }), ..LIMITS };
+/// Up to 24 keys of up to 8 bytes, and values of up to 4 KiB.
+const KEYED: Limits = Limits {
+    key_value: Some(KeyValueLimits {
+        layout: KeyLayout { capacity_bytes: 64 << 10, granule_bytes: 512, keys_max: 24 },
+        key_bytes_max: 8,
+        value_bytes_max: 4 << 10,
+        reports_missing: true,
+    }),
+    ..LIMITS
+};
 /// Reclaim units of 16 KiB, three handles in each of two groups.
 const SHAPE: TranslationShape = TranslationShape {
     units: 16,
@@ -90,6 +105,8 @@ const AQA: u64 = 0x24;
 const ASQ: u64 = 0x28;
 const ACQ: u64 = 0x30;
 const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
+/// CC.CSS of a drive without the NVM command set.
+const ALL_COMMAND_SETS: u32 = 0b110 << 4;
 
 fn host(input: &[u8]) {
     Bench::new(LIMITS).follow(input);
@@ -114,10 +131,23 @@ fn placement(input: &[u8]) {
     assert!(placement.load(&record), "a record of its own fits a drive");
 }
 
+fn keys(input: &[u8]) {
+    let mut bench = Bench::new(KEYED);
+    bench.follow(input);
+    let keys = bench.store.keys().expect("the drive stores values");
+    assert_eq!(keys.with(KeySpace::inconsistency), None);
+    let most = GEOMETRY.capacity_bytes + 24 * 8;
+    assert!(keys.used_bytes() <= most && keys.with(KeySpace::keys) <= 24, "{} bytes", keys.used_bytes());
+}
+
 fn administer(input: &[u8]) {
-    // Every second input is for a drive whose hosts place data.
-    let is_placed = input.first().is_some_and(|byte| byte & 1 == 1);
-    let mut bench = Bench::new(if is_placed { PLACED } else { LIMITS });
+    // Of four inputs, one is for a drive whose hosts place data, and one for a drive that stores values.
+    let limits = match input.first().map(|byte| byte & 3) {
+        Some(1) => PLACED,
+        Some(3) => KEYED,
+        _ => LIMITS,
+    };
+    let mut bench = Bench::new(limits);
     for command in input.chunks(64) {
         let mut bytes = [0; 64];
         bytes[..command.len()].copy_from_slice(command);
@@ -149,14 +179,16 @@ impl Bench {
             machine: ArrayHost::new(MEMORY_BYTES, &limits),
             subsystem: Arc::clone(&identity.subsystem),
             controller: Controller::new(identity).with_queue_sets(2).with_strict_checks(),
-            store: match limits.zones {
-                Some(zones) => store.with_zones(zones.layout).expect("a new store"),
-                None => store,
+            store: match (limits.zones, limits.key_value) {
+                (Some(zones), _) => store.with_zones(zones.layout).expect("a new store"),
+                (None, Some(keys)) => store.with_keys(keys.layout).expect("a new store"),
+                (None, None) => store,
             },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             commands: VecDeque::new(),
             unsaved: VecDeque::new(),
         };
+        bench.subsystem.load(&bench.store).expect("a new store");
         bench.enable();
         let size = (ENTRIES - 1) << 16 | 1;
         bench.submit(0, &command(admin::CREATE_COMPLETION_QUEUE, 0, ANSWERS, [size, 1 | 1 << 1 | 1 << 16]));
@@ -201,7 +233,8 @@ impl Bench {
         for (register, value) in [(ASQ, ADMIN_QUEUE as u32), (ASQ + 4, 0), (ACQ, ADMIN_ANSWERS as u32), (ACQ + 4, 0)] {
             self.set(register, value);
         }
-        self.set(CC, ENABLED);
+        let sets = if self.store.keys().is_some() { ALL_COMMAND_SETS } else { 0 };
+        self.set(CC, ENABLED | sets);
         let mut status = [0; 4];
         self.machine.registers.read(CSTS, &mut status);
         assert_eq!(status, [1, 0, 0, 0], "a fair start is answered by a controller that is ready");
@@ -278,6 +311,7 @@ impl Bench {
             0 => {
                 let fields = match self.subsystem.placement() {
                     Some(_) => placed_command(script),
+                    None if self.store.keys().is_some() => key_command(script),
                     None => io_command(script, self.store.zones().is_some()),
                 };
                 self.submit(1, &fields);
@@ -399,6 +433,19 @@ fn placed_command(script: &mut Script<'_>) -> [u8; 64] {
     bytes
 }
 
+/// Returns a command for one of a few keys, which is nearly correct.
+fn key_command(script: &mut Script<'_>) -> [u8; 64] {
+    let all =
+        [opcode::STORE, opcode::STORE, opcode::RETRIEVE, opcode::LIST, opcode::DELETE, opcode::EXIST, opcode::FLUSH];
+    let opcode = all[usize::from(script.byte()) % all.len()];
+    let (key, options, length) = (script.byte(), u32::from(script.byte()), script.number(2) as u32);
+    let mut bytes = command(opcode, 1, address(script), [length % 4100, options % 4 << 8 | 1 + u32::from(key % 4)]);
+    bytes[8] = key % 32;
+    bytes[32..40].copy_from_slice(&address(script).to_le_bytes());
+    spoil(&mut bytes, script);
+    bytes
+}
+
 fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
     let opcode = ADMIN_COMMANDS[usize::from(script.byte()) % ADMIN_COMMANDS.len()].opcode;
     let (low, high, more) = (script.byte(), script.byte(), script.byte());
@@ -473,6 +520,27 @@ fn placers() -> Vec<Vec<u8>> {
         [&fill[..], &units, &again, &fill, &again, &fill].concat(),
         [&features[..], &fill, &again, &units, &pages].concat(),
         [&admin(13, 1, 0, 0, 1)[..], &features, &admin(13, 0, 0, 0, 0), &admin(14, 0, 0, 0, 1), &fill, &pages].concat(),
+    ]
+}
+
+fn storers() -> Vec<Vec<u8>> {
+    let ask = |operation: u8, key: u8, options: u8, length: u16| {
+        let [low, high] = length.to_le_bytes();
+        [0, operation, key, options, low, high, 8, 0, 9, 0, FAIR, 9, 6, 10, 1, 8].to_vec()
+    };
+    // The operations are places in the list of `key_command`.
+    let (store, retrieve, list, delete, exist) = (0, 2, 3, 4, 5);
+    let fill: Vec<u8> = (0..30).flat_map(|key| ask(store, key, 0, 4096 - u16::from(key))).collect();
+    let ends =
+        [ask(retrieve, 3, 0, 4096), ask(retrieve, 4, 0, 100), ask(list, 0, 0, 4096), ask(exist, 31, 0, 0)].concat();
+    let gaps: Vec<u8> = (0..30).step_by(2).flat_map(|key| ask(delete, key, 0, 0)).collect();
+    let small: Vec<u8> = (0..30).flat_map(|key| ask(store, key, key % 4, 600)).collect();
+    let admin = |operation: u8, low: u8, more: u8| [1, operation, low, 0, more, 1, 12, 0, 13, 0, FAIR, 9, 8].to_vec();
+    let admins = [admin(5, 5, 0), admin(7, 32, 0), admin(8, 32, 0), admin(12, 0, 0), admin(15, 2, 0)].concat();
+    vec![
+        [&fill[..], &ends, &gaps, &small, &ends].concat(),
+        [&small[..], &gaps, &fill, &ends, &admins, &small].concat(),
+        [small, ends, gaps].concat(),
     ]
 }
 

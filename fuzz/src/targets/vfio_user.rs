@@ -27,6 +27,7 @@ const LIMITS: Limits = Limits {
     takes_segments: true,
     zones: None,
     placement: None,
+    key_value: None,
 };
 
 fn messages(input: &[u8]) {

@@ -241,6 +241,11 @@ impl Arguments {
             let found = format!("{} has zones, and the commands would write anywhere", drive.name);
             return Err(Problem::new("crash", None, found, "a drive without zones, or --set zones.size_mib=0").into());
         }
+        if drive.key_value.is_there() {
+            let found = format!("{} stores values by their keys, and the commands would write blocks", drive.name);
+            let allowed = "a drive with logical blocks, or --set key_value.value_max_kib=0";
+            return Err(Problem::new("crash", None, found, allowed).into());
+        }
         Ok(NamedTrace {
             drive,
             capacity_bytes: self.size,

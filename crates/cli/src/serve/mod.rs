@@ -182,15 +182,7 @@ impl Arguments {
         let geometry = device::geometry(&drive);
         self.fronts.check(&drive, self.timing == Timing::On, self.files.is_mounted())?;
         let faults = self.faults(&drive)?;
-        let kind = if drive.zones.is_there() { StoreKind::Zoned } else { StoreKind::Conventional };
-        let store = match &self.store {
-            Some(path) => Store::open_as(kind, path, geometry)?,
-            None => Store::in_memory(geometry)?,
-        };
-        let store = match drive.zone_layout() {
-            Some(layout) => store.with_zones(layout)?,
-            None => store,
-        };
+        let store = open_store(self.store.as_deref(), &drive)?;
         let mut fronts = self.fronts.bind(&drive, geometry)?;
         if let Some(front) = session.map(|session| session.front(geometry)).transpose()?.flatten() {
             fronts.push(Box::new(front));
@@ -287,6 +279,25 @@ impl Arguments {
     }
 }
 
+/// Opens the store of a drive: the file at `path`, or memory. It has the zones or the keys of the drive.
+fn open_store(path: Option<&Path>, drive: &Drive) -> Result<Store, Problem> {
+    let geometry = device::geometry(drive);
+    let (kind, in_file) = match drive.key_layout() {
+        Some(layout) => (StoreKind::KeyValue, geometry.with_index(&layout)),
+        None if drive.zones.is_there() => (StoreKind::Zoned, geometry),
+        None => (StoreKind::Conventional, geometry),
+    };
+    let store = match path {
+        Some(path) => Store::open_as(kind, path, in_file)?,
+        None => Store::in_memory(geometry)?,
+    };
+    match (drive.zone_layout(), drive.key_layout()) {
+        (Some(layout), _) => store.with_zones(layout),
+        (None, Some(layout)) => store.with_keys(layout),
+        (None, None) => Ok(store),
+    }
+}
+
 /// Makes a recording, which begins now or waits until preparations are over. Until the end, the trace is beside the requested file: `FILE.partial`.
 fn begin(target: Target, waits: bool) -> Result<(Arc<Record>, Unfinished), Problem> {
     let (file, unfinished) = target.begin()?;
@@ -310,10 +321,15 @@ fn addresses(server: &Server) -> impl Iterator<Item = String> {
 
 /// Prints on standard error what is served, once connections are accepted.
 fn announce(server: &Server) -> io::Result<()> {
-    let Device { drive, store, .. } = &server.device;
+    let Device { drive, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "{}, {}, timing {timing}", drive.name, describe::capacity(store.geometry().capacity_bytes))?;
+    writeln!(
+        stderr,
+        "{}, {}, timing {timing}",
+        drive.name,
+        describe::capacity(device::geometry(drive).capacity_bytes)
+    )?;
     for address in addresses(server) {
         writeln!(stderr, "serving {address}")?;
     }

@@ -37,6 +37,7 @@ pages! {
     flash_drive = "flash-drive"
     zones = "zones"
     placement = "placement"
+    key_value = "key-value"
     decisions = "decisions" break_even = "break-even" gpu_storage = "gpu-storage" search_and_databases = "search-and-databases" what_if = "what-if" inference = "inference"
     flash_as_memory = "flash-as-memory"
 }

@@ -51,8 +51,9 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     let volume = super::checks_volume::broken(drive);
     let zones = super::checks_zones::broken(drive);
     let placement = super::checks_placement::broken(drive);
+    let keys = super::checks_key_value::broken(drive);
     let around = faults.into_iter().chain(several).chain(switches).chain(volume).chain(zones).chain(placement);
-    between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
+    between_sections.chain(inside).chain(around).chain(keys).chain(drive.broken_protocols()).collect()
 }
 
 /// A thread sleeps only if its protocol sends interrupts to wake it.

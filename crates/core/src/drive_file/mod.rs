@@ -4,6 +4,7 @@
 mod checks;
 mod checks_faults;
 mod checks_inside;
+mod checks_key_value;
 mod checks_placement;
 mod checks_several;
 mod checks_switch;

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::drive::Drive;
+use crate::media::keys::Key;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::real_hosts::HostCommand;
 use crate::request::Io;
@@ -77,6 +78,7 @@ impl Engine {
         engine.devices[0].driver.real_hosts()?.give_way();
         engine.devices[0].controller.real_hosts()?.begin();
         let limits = drive.limits();
+        engine.hold_keys(drive, &mut std::iter::empty());
         engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
         Some(engine)
     }
@@ -85,6 +87,14 @@ impl Engine {
     pub fn keep_zones(&mut self, drive: &Drive) {
         if let Some(controller) = self.devices[0].controller.real_hosts() {
             controller.keep_zones(drive);
+        }
+    }
+
+    /// Stores values under their keys in a drive that stores values, before it serves: each with its length, as the drive holds them.
+    pub fn hold_keys(&mut self, drive: &Drive, values: &mut dyn Iterator<Item = (Key, u32)>) {
+        let (controller, mut ports) = self.devices[0].controller_side(&mut self.shared);
+        if let Some(controller) = controller.real_hosts().filter(|_| drive.key_value.is_there()) {
+            controller.hold_keys(values, &mut ports);
         }
     }
 

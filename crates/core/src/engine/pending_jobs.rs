@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use super::Engine;
 use super::warm_up::WarmUp;
+use crate::protocol::halves::Controller as _;
 use crate::scheduler::Event;
 use crate::time::Time;
 use crate::workload::generator::Generator;
-use crate::workload::{Job, Limits, ZonedSpace, side_by_side};
+use crate::workload::{FilledKeys, Job, Limits, ZonedSpace, side_by_side};
 
 /// Jobs that have not begun yet.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,21 @@ impl Engine {
         let Limits { capacity_bytes, is_volatile, zones, placement_identifiers, .. } = *limits;
         self.plan = PendingJobs { groups, begun: 0, capacity_bytes, is_volatile, zones, placement_identifiers, seed };
         self.warm_up = WarmUp::of(jobs, limits);
+        if limits.keys.is_some() {
+            self.fill_keys(jobs, capacity_bytes);
+        }
         self.begin_group();
+    }
+
+    /// Stores the values that jobs find, in all drives: each may get a request for any key.
+    #[cold]
+    fn fill_keys(&mut self, jobs: &[Job], capacity_bytes: u64) {
+        let filled: Vec<FilledKeys> = jobs.iter().map(|job| job.filled_keys(capacity_bytes)).collect();
+        let Engine { devices, shared, .. } = self;
+        for device in devices.iter_mut() {
+            let (controller, mut ports) = device.controller_side(shared);
+            controller.fill_keys(&filled, &mut ports);
+        }
     }
 
     /// Begins the next group of jobs; false if there is none.

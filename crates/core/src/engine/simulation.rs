@@ -9,7 +9,7 @@ use crate::engine::driver_end::DriverRecord;
 use crate::engine::requests::KeptRequests;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
-use crate::problem::Problems;
+use crate::problem::{Problem, Problems};
 use crate::time::{Span, Time};
 use crate::workload::trace::TraceRequests;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
@@ -58,6 +58,12 @@ impl Simulation {
         let limits = drive.limits();
         let write_block_bytes = limits.write_block_bytes.max(BLOCK_BYTES as u32);
         problems(jobs, &Limits { write_block_bytes, ..limits })?;
+        if drive.key_value.is_there() {
+            let found =
+                String::from("a run with real bytes of a drive that stores values, whose bytes no simulation keeps");
+            let allowed = "a run without real bytes, a served drive, or a drive with logical blocks";
+            return Err(Problem::new(drive.name.clone(), None, found, allowed).into());
+        }
         Ok(Simulation::set_up(drive, jobs, seed, Engine::with_data))
     }
 

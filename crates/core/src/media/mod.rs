@@ -15,7 +15,8 @@
 //!
 //! A drive may have processors in front of it ([`processors`]), and flash a write buffer and a translation layer
 //! ([`flash`], [`translation`]), which take the place of the banks. [`volume`] limits the rates at which accesses pass, and adds
-//! the latency of a network. [`zones`] says which writes are accepted by a drive whose blocks are written in order.
+//! the latency of a network. [`zones`] says which writes are accepted by a drive whose blocks are written in order,
+//! and [`keys`] where a drive keeps values that are stored by their keys.
 
 pub mod bank;
 mod bank_faults;
@@ -27,6 +28,7 @@ pub mod flash;
 pub mod geometry;
 pub mod housekeeping;
 mod internals;
+pub mod keys;
 pub mod lifetime;
 pub mod processors;
 pub mod randomiser;

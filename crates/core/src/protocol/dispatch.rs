@@ -15,7 +15,7 @@ use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload, Token};
-use crate::workload::{EngineSupport, Limits, ZonedSpace};
+use crate::workload::{EngineSupport, FilledKeys, KeyedSpace, Limits, ZonedSpace};
 
 // What runs stands together in the processor's cache if each controller is by itself: with all of them in it, the loop over
 // events would be mostly code that never runs.
@@ -253,6 +253,12 @@ macro_rules! halves_of {
                 }
             }
 
+            fn fill_keys(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.fill_keys(jobs, ports),)+
+                }
+            }
+
             fn packet_name(&self, packet: &Packet) -> &'static str {
                 match self {
                     $(AnyController::$Protocol(half) => half.packet_name(packet),)+
@@ -297,9 +303,20 @@ impl Drive {
                 open_max: self.zones.open_max,
             }),
             placement_identifiers: u16::from(self.placement.handles) * u16::from(self.placement.groups),
-            supported: Op::ALL.map(|op| protocol.supports(op)),
+            keys: self.key_layout().map(|layout| KeyedSpace {
+                capacity_bytes: layout.capacity_bytes,
+                granule_bytes: layout.granule_bytes,
+                keys_max: layout.keys_max,
+                value_bytes_max: self.key_value.value_max_bytes(),
+            }),
+            supported: Op::ALL.map(|op| self.has_command(op)),
             ..protocol.limits(self)
         }
+    }
+
+    /// True if the drive has a command for requests of this operation. Values that are stored by their keys are not filled with zeros.
+    fn has_command(&self, op: Op) -> bool {
+        self.protocol().supports(op) && !(op == Op::WriteZeroes && self.key_value.is_there())
     }
 
     /// Checks that the drive has a command for requests of this operation.
@@ -307,17 +324,16 @@ impl Drive {
     /// # Errors
     /// The problem that it has none, with the operations that it has.
     pub fn check_operation(&self, op: Op) -> Result<(), Problem> {
-        let protocol = self.protocol();
-        if protocol.supports(op) {
+        if self.has_command(op) {
             return Ok(());
         }
         let found = format!(
             "a {} to drive `{}`, whose protocol ({}) has no such command",
             op.name(),
             self.name,
-            protocol.title()
+            self.protocol().title()
         );
-        let supported: Vec<_> = Op::ALL.into_iter().filter(|op| protocol.supports(*op)).map(Op::name).collect();
+        let supported: Vec<_> = Op::ALL.into_iter().filter(|op| self.has_command(*op)).map(Op::name).collect();
         Err(Problem::new(
             "drive",
             None,

@@ -16,7 +16,7 @@ use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::time::{Span, Time};
 use crate::tlp::{Kind, Packet, Payload, Token};
-use crate::workload::Limits;
+use crate::workload::{FilledKeys, Limits};
 
 /// A way in which real hosts can reach a served drive as the device that its protocol describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +155,11 @@ pub trait Protocol {
         false
     }
 
+    /// True if the protocol has commands that store values by their keys.
+    fn knows_keys(&self) -> bool {
+        false
+    }
+
     /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
     /// determines the throughput of the mix.
     fn foresees_mixes(&self) -> bool {
@@ -272,6 +277,9 @@ pub trait Controller {
 
     /// Starts to keep real bytes: the run is one with data.
     fn keep_data(&mut self, _drive: &Drive, _seed: u64, _held: &SparseBytes, _memory: &mut HostMemory) {}
+
+    /// Stores values under the keys of a job's offsets before it begins: its drive is in use.
+    fn fill_keys(&mut self, _jobs: &[FilledKeys], _ports: &mut Ports) {}
 
     /// Returns the name of the data that a packet carries, in the words of the protocol.
     fn packet_name(&self, packet: &Packet) -> &'static str;

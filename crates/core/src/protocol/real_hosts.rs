@@ -2,8 +2,9 @@
 //! serve them.
 
 use crate::drive::Drive;
+use crate::media::keys::Key;
 use crate::memory::HostMemory;
-use crate::protocol::ports::HostPorts;
+use crate::protocol::ports::{HostPorts, Ports};
 use crate::request::Io;
 use crate::time::{Span, Time};
 
@@ -56,6 +57,9 @@ pub trait ServesHosts {
     /// Keeps the states of zones from now on, all of them empty at first. Otherwise whoever serves the drive keeps them, and refuses
     /// commands by them.
     fn keep_zones(&mut self, drive: &Drive);
+
+    /// Stores values under their keys that the drive has when it begins to serve: each with its length.
+    fn hold_keys(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports);
 
     /// Resets a queue with this number of entries; none of its commands is in flight. Completions raise interrupts only if
     /// the host has created the queue with them.

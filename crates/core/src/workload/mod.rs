@@ -26,7 +26,9 @@ mod values;
 mod written;
 
 pub use batch::{Batch, BatchSizes, EngineChoice};
-pub use check::{EngineSupport, JobPlace, Limits, ZonedSpace, engine_without_effect, problems_together};
+pub use check::{
+    EngineSupport, FilledKeys, JobPlace, KeyedSpace, Limits, ZonedSpace, engine_without_effect, problems_together,
+};
 pub use defaults::{has_end, in_words, with_defaults};
 pub use flushes::Flushes;
 pub use generator::Generator;

@@ -19,6 +19,7 @@ mod flushes;
 mod forms;
 mod group_commit;
 mod host;
+mod key_value;
 mod ladders;
 mod link;
 mod lone_requests;

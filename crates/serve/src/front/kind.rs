@@ -40,6 +40,8 @@ pub struct FrontKind {
     pub sends_interrupts: bool,
     /// True if hosts can use drives with zones through it.
     pub knows_zones: bool,
+    /// True if hosts can use drives that store values by their keys through it.
+    pub knows_keys: bool,
     /// Refuses drives that cannot be served with timing on, with what was found and what is allowed.
     pub check_model: fn(&Drive) -> Result<(), Problem>,
     /// Returns the path of the Unix socket that an address will have, if it has one.

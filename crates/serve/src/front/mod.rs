@@ -53,6 +53,7 @@ pub fn check(kinds: &[&FrontKind], drive: &Drive, timing: bool) -> Result<(), Pr
         return Err(Problem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
     }
     check_zones(kinds, drive)?;
+    check_keys(kinds, drive)?;
     if timing { check_models(kinds, drive) } else { Ok(()) }
 }
 
@@ -64,6 +65,16 @@ fn check_zones(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
         KINDS.iter().filter(|kind| kind.knows_zones).map(|kind| format!("--{}", kind.flag)).collect();
     let found = format!("--{flag}: hosts cannot learn of the zones of {} there, and would write anywhere", drive.name);
     Err(Problem::new("serve", None, found, format!("{}, or --set zones.size_mib=0", others.join(", "))))
+}
+
+/// Checks that hosts can use the keys of a drive through all front-ends.
+fn check_keys(kinds: &[&FrontKind], drive: &Drive) -> Result<(), Problem> {
+    let without = kinds.iter().find(|kind| !kind.knows_keys).filter(|_| drive.key_value.is_there());
+    let Some(FrontKind { flag, .. }) = without else { return Ok(()) };
+    let others: Vec<String> =
+        KINDS.iter().filter(|kind| kind.knows_keys).map(|kind| format!("--{}", kind.flag)).collect();
+    let found = format!("--{flag}: hosts read and write blocks there, and {} stores values by their keys", drive.name);
+    Err(Problem::new("serve", None, found, format!("{}, or --set key_value.value_max_kib=0", others.join(", "))))
 }
 
 /// Checks that the model fits all front-ends: hosts that bring the software that is modelled for others are served alone.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome};
+use phaselink_core::media::keys::Key;
 use phaselink_core::request::Io;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
@@ -79,6 +80,17 @@ struct EngineRequest {
     arrived: Time,
 }
 
+/// Lets the drive of an engine have the keys of the store, so that the model finds those that hosts find.
+fn with_keys(mut engine: Engine, device: &Device, drive: &Drive) -> Engine {
+    if let Some(keys) = device.store.keys() {
+        keys.with(|space| {
+            let mut values = space.from_key(Key::default()).map(|(key, value)| (*key, value.bytes));
+            engine.hold_keys(drive, &mut values);
+        });
+    }
+    engine
+}
+
 impl<'a> SharedEngine<'a> {
     /// Makes an engine of `drive` that follows the clock of `exchange`, and the fault rules of `device` that are a model's. The
     /// modelled host has a thread for each queue pair, unless real hosts bring their own software.
@@ -97,6 +109,7 @@ impl<'a> SharedEngine<'a> {
             true => Engine::for_real_hosts(&drive, seed)
                 .ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?,
         };
+        let engine = with_keys(engine, device, &drive);
         let mut wall = Wall::new(engine, exchange.clock().clone()).with_faults(device, seed);
         let threads = if brings_software { Vec::new() } else { wall.add_threads(&drive) };
         Ok(SharedEngine::of_wall(wall, threads, drive, seed, exchange))

@@ -2,16 +2,18 @@
 
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::rules::zones;
+use phaselink_core::protocol::nvme::rules::{key_value, zones};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
-use super::command::{CommandRow, IO_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect};
+use super::command::{
+    CommandRow, IO_COMMANDS, KEY_VALUE_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect,
+};
 use super::controller::{Controller, PendingWork};
 use super::event_log::LogReporter;
 use super::events::AsyncEvent;
-use super::features::{EVENTS_FEATURE, Features, PLACEMENT_FEATURE};
+use super::features::{EVENTS_FEATURE, Features, KEY_VALUE_FEATURE, PLACEMENT_FEATURE};
 use super::host::AdminHost;
 use super::identify::{IDENTIFY_BYTES, IdentifySelection, VENDOR};
 use super::limits::interrupt_vectors;
@@ -80,7 +82,7 @@ admin_commands! {
     DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
 }
 
-/// Opcodes of the commands that divide a drive into namespaces: a drive with zones stays one.
+/// Opcodes of the commands that divide a drive into namespaces: a drive with zones, or one that stores values, stays one.
 const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHMENT];
 
 /// Opcodes of the commands for directives, which a drive with data placement has.
@@ -88,6 +90,9 @@ const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
 /// Features and log pages of data placement: the first feature has the scope of an endurance group, the second that of a namespace.
 const PLACEMENT_PAGES: FurtherPages =
     FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &log_pages::PLACEMENT_LOGS };
+
+/// Feature of a namespace that stores values by their keys.
+const KEY_VALUE_PAGES: FurtherPages = FurtherPages { features: &[(KEY_VALUE_FEATURE, 20)], logs: &[] };
 
 /// Outcome of a command that has no result in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
@@ -100,18 +105,22 @@ impl Controller {
         host: &mut impl AdminHost,
     ) -> Result<AdminOutcome, Status> {
         check_flags(command, false)?;
-        if self.identity.limits.zones.is_some() && DIVIDES.contains(&command.opcode) {
+        if self.is_one_namespace() && DIVIDES.contains(&command.opcode) {
             return Err(Status::INVALID_OPCODE);
         }
         dispatch(self, command, host)
     }
 
+    /// Returns true if the drive is one namespace and stays so.
+    fn is_one_namespace(&self) -> bool {
+        self.identity.limits.zones.is_some() || self.identity.limits.key_value.is_some()
+    }
+
     /// Returns the admin commands that the controller executes.
     fn admin_commands(&self) -> Vec<CommandRow> {
-        let (has_zones, has_placement) =
-            (self.identity.limits.zones.is_some(), self.identity.limits.placement.is_some());
+        let (is_one, has_placement) = (self.is_one_namespace(), self.identity.limits.placement.is_some());
         let is_there = |row: &&CommandRow| {
-            (!has_zones || !DIVIDES.contains(&row.opcode)) && (has_placement || !DIRECTIVES.contains(&row.opcode))
+            (!is_one || !DIVIDES.contains(&row.opcode)) && (has_placement || !DIRECTIVES.contains(&row.opcode))
         };
         ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
@@ -165,6 +174,9 @@ impl Controller {
 
     /// Returns the I/O commands of a command set, if the controller has it.
     fn io_commands(&self, command_set: u8) -> Option<Vec<CommandRow>> {
+        if self.identity.limits.key_value.is_some() {
+            return (command_set == key_value::COMMAND_SET).then(|| KEY_VALUE_COMMANDS.to_vec());
+        }
         match command_set {
             0 if self.identity.limits.placement.is_some() => Some([IO_COMMANDS, PLACEMENT_COMMANDS].concat()),
             0 => Some(IO_COMMANDS.to_vec()),
@@ -216,7 +228,11 @@ impl Controller {
             changed_namespaces: &self.changed_namespaces,
             sanitize: self.identity.subsystem.sanitize(),
             telemetry: (&self.telemetry.0, self.telemetry.1),
-            further: if self.identity.limits.placement.is_some() { PLACEMENT_PAGES } else { FurtherPages::default() },
+            further: match (&self.identity.limits.placement, &self.identity.limits.key_value) {
+                (Some(_), _) => PLACEMENT_PAGES,
+                (None, Some(_)) => KEY_VALUE_PAGES,
+                (None, None) => FurtherPages::default(),
+            },
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
         };
         log_page(log, &sources)
@@ -232,6 +248,9 @@ impl Controller {
         if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.placement_feature(command, host);
         }
+        if first as u8 == KEY_VALUE_FEATURE {
+            return self.key_value_feature(command);
+        }
         let row = Features::row(first as u8)?;
         let value = self.features.get(row, select)?;
         if let Some(structure) = self.features.structure(row, host.now_ms()) {
@@ -245,6 +264,9 @@ impl Controller {
         let [first, value, ..] = command.dwords;
         if matches!(first as u8, PLACEMENT_FEATURE | EVENTS_FEATURE) {
             return self.set_placement_feature(command, host);
+        }
+        if first as u8 == KEY_VALUE_FEATURE {
+            return self.set_key_value_feature(command);
         }
         let row = Features::row(first as u8)?;
         if first & SAVE != 0 {

@@ -66,6 +66,16 @@ pub const ZONE_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::ZONE_APPEND, effect::BLOCKS, None),
 ];
 
+/// Commands for keys and values, which a controller of a drive that stores values executes in place of those for blocks.
+pub const KEY_VALUE_COMMANDS: &[CommandRow] = &[
+    CommandRow::new(opcode::FLUSH, effect::NONE, None),
+    CommandRow::new(opcode::STORE, effect::BLOCKS, None),
+    CommandRow::new(opcode::RETRIEVE, effect::NONE, None),
+    CommandRow::new(opcode::LIST, effect::NONE, None),
+    CommandRow::new(opcode::DELETE, effect::BLOCKS, None),
+    CommandRow::new(opcode::EXIST, effect::NONE, None),
+];
+
 /// Commands for reclaim units, which a controller of a drive with data placement executes too.
 pub const PLACEMENT_COMMANDS: &[CommandRow] = &[
     CommandRow::new(opcode::IO_MANAGEMENT_RECEIVE, effect::NONE, None),
@@ -186,15 +196,17 @@ impl Command {
         SubmissionEntry::decode(&self.bytes)
     }
 
-    /// Returns operation, place and size, or none if the command is refused or only manages zones. Those of a deallocation are in its
-    /// ranges.
+    /// Returns operation, place and size, or none if the command is refused, or moves no blocks and no value. Those of a deallocation are
+    /// in its ranges; a value has no place.
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok().filter(|checked| !checked.action.is_management())?;
-        Some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
+        // A value without bytes moves nothing.
+        let is_nothing = matches!(checked.action, Action::Key(_)) && checked.bytes == 0;
+        (!is_nothing).then_some(Io { op: checked.op(), offset: checked.offset, bytes: checked.bytes })
     }
 
     /// Returns the part of the command that still reaches the store under a fault, or none if nothing does. A Copy is never
-    /// torn.
+    /// torn, and of a value that would be, nothing is stored.
     #[cold]
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
@@ -202,6 +214,11 @@ impl Command {
         if matches!(checked.action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. }) {
             checked.bytes = effect.kept_bytes(checked.bytes, block_bytes);
             checked.data.truncate(checked.bytes);
+        }
+        if let Action::Key(command) = checked.action
+            && command.changes_keys()
+        {
+            return (effect.kept_bytes(checked.bytes, 1) == checked.bytes).then_some(torn);
         }
         (checked.bytes > 0).then_some(torn)
     }
@@ -217,6 +234,7 @@ impl Command {
             | Action::Zero { force, .. }
             | Action::Copy { force } => *force || !write_cache,
             Action::SendZones(send) => send.must_last(),
+            Action::Key(command) => command.changes_keys() && !write_cache,
             Action::Read
             | Action::Compare
             | Action::Verify
@@ -247,6 +265,7 @@ impl Command {
         let entry = SubmissionEntry::decode(bytes);
         if entry.opcode == opcode::READ
             && let Ok(ActiveNamespace { limits, start, .. }) = namespaces.find(entry.namespace_id)
+            && limits.key_value.is_none()
             && let Ok(offset) = limits.place(command::NAMESPACE, entry.slba(), entry.blocks())
         {
             let bytes = u64::from(entry.blocks()) << limits.block_shift;
@@ -318,7 +337,7 @@ impl Command {
                     store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
                 }
             }
-            // The store has no zones, or the drive no data placement, although the controller says so.
+            // The store has no zones or no keys, or the drive no data placement, although the controller says so.
             _ => Err(Status::INTERNAL_ERROR)?,
         }
         Ok(())
@@ -466,7 +485,7 @@ fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
 
 /// Copies the host memory of a data pointer into `into`.
 #[inline]
-fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
+pub(super) fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
         let (run, others) = into.split_at_mut(*bytes as usize);
         host.read(*address, run)?;

@@ -66,6 +66,8 @@ pub(super) enum PendingWork {
     Sanitize { dword10: u32 },
     /// Save handles and settings of data placement; the command has completed.
     SavePlacement,
+    /// Save settings of a namespace that stores values by their keys; the command has completed.
+    SaveKeyValue,
     /// Save the state of the latest sanitize operation; the command has completed.
     SaveSanitize,
 }

@@ -20,6 +20,9 @@ pub(super) const PLACEMENT_FEATURE: u8 = 0x1d;
 /// Identifier of the feature FDP Events, of a namespace.
 pub(super) const EVENTS_FEATURE: u8 = 0x1e;
 
+/// Identifier of the feature Key Value Configuration, of a namespace.
+pub(super) const KEY_VALUE_FEATURE: u8 = 0x20;
+
 /// Number of queues in Number of Queues that is not allowed, 65536 counted from 0 (section 5.27.1.5).
 const QUEUE_COUNT_INVALID: u32 = 0xffff;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
-use phaselink_core::protocol::nvme::rules::zones;
+use phaselink_core::protocol::nvme::rules::{key_value, zones};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{CommandRow, IO_COMMANDS};
@@ -119,10 +119,10 @@ impl Identity {
     ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
         let IdentifySelection { cns, command_set, namespace, first_controller, first_group } = selected;
         let mut page = Box::new([0; IDENTIFY_BYTES]);
+        self.check_blocks(cns, command_set)?;
         match cns {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
-            // The first combination: the NVM command set, and that of zones if there are any.
-            cns::COMMAND_SETS => page[0] = 1 | u8::from(self.limits.zones.is_some()) << zones::COMMAND_SET,
+            cns::COMMAND_SETS => page[0] = self.command_sets(),
             // The capabilities that all namespaces have in common.
             cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.limits.block_shift, &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
@@ -133,11 +133,11 @@ impl Identity {
                 put(&mut page, 12, self.endurance_group().to_le_bytes());
             }
             cns::SET_ACTIVE_NAMESPACES | cns::SET_CONTROLLER | cns::SET_NAMESPACE if command_set != 0 => {
-                self.structure_of_zones(selected, &mut page)?;
+                self.structure_of_set(selected, &mut page)?;
             }
             cns::ACTIVE_NAMESPACES | cns::SET_ACTIVE_NAMESPACES => {
-                // Without a command set, and with that of NVM: a drive with zones has no other namespaces.
-                let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && self.limits.zones.is_some();
+                // Without a command set, and with that of NVM: a drive with zones or keys has no other namespaces.
+                let has_other_set = cns == cns::SET_ACTIVE_NAMESPACES && self.further_set() != 0;
                 let is_listed = |it: &Namespace| it.is_attached(self.number) && !has_other_set;
                 self.list_namespaces(namespace, is_listed, &mut page)?;
             }
@@ -162,23 +162,55 @@ impl Identity {
         Ok(page)
     }
 
-    /// Fills a data structure of the command set of zones.
-    fn structure_of_zones(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
+    /// Checks that the drive has logical blocks, if a data structure is about them.
+    fn check_blocks(&self, cns: u8, command_set: u8) -> Result<(), Status> {
+        let is_about_blocks = match cns {
+            cns::NAMESPACE | cns::ALLOCATED_NAMESPACE => true,
+            cns::SET_CONTROLLER | cns::SET_NAMESPACE => command_set == 0,
+            _ => false,
+        };
+        let is_refused = is_about_blocks && self.limits.key_value.is_some();
+        if is_refused { Err(Status::INVALID_FIELD) } else { Ok(()) }
+    }
+
+    /// Returns the command set of the namespaces (CSI): that of zones or of keys, or that of NVM.
+    fn further_set(&self) -> u8 {
+        match (&self.limits.zones, &self.limits.key_value) {
+            (Some(_), _) => zones::COMMAND_SET,
+            (None, Some(_)) => key_value::COMMAND_SET,
+            (None, None) => 0,
+        }
+    }
+
+    /// Returns the first combination of command sets: that of NVM and that of zones, if there are any, or that of keys alone.
+    fn command_sets(&self) -> u8 {
+        let has_blocks = self.limits.key_value.is_none();
+        u8::from(has_blocks) | 1 << self.further_set()
+    }
+
+    /// Fills a data structure of the command set of zones, or of that of keys.
+    fn structure_of_set(&self, selected: IdentifySelection, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
         let IdentifySelection { cns, command_set, namespace, .. } = selected;
-        let zones = self.limits.zones.as_ref().filter(|_| command_set == zones::COMMAND_SET);
-        let zones = zones.ok_or(Status::INVALID_FIELD)?;
-        match cns {
-            cns::SET_ACTIVE_NAMESPACES => self.list_namespaces(namespace, |it| it.is_attached(self.number), page),
-            cns::SET_CONTROLLER => {
-                zones.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
-                Ok(())
+        if command_set != self.further_set() {
+            return Err(Status::INVALID_FIELD);
+        }
+        match (cns, &self.limits.zones, &self.limits.key_value) {
+            (cns::SET_ACTIVE_NAMESPACES, ..) => {
+                self.list_namespaces(namespace, |it| it.is_attached(self.number), page)?;
             }
-            _ => {
+            (cns::SET_CONTROLLER, Some(zones), _) => {
+                zones.identify_controller(self.limits.transfer_bytes_max, &mut page[..]);
+            }
+            // A controller has no limits of its own for keys.
+            (cns::SET_CONTROLLER, None, _) => {}
+            (_, zones, keys) => {
                 self.existing(namespace)?;
-                zones.identify_namespace(&mut page[..]);
-                Ok(())
+                zones.iter().for_each(|zones| zones.identify_namespace(&mut page[..]));
+                let used_bytes = self.subsystem.used_key_bytes();
+                keys.iter().for_each(|keys| keys.identify_namespace(used_bytes, &mut page[..]));
             }
         }
+        Ok(())
     }
 
     /// Fills Identify Controller (figure 275).
@@ -215,7 +247,7 @@ impl Identity {
         page[512] = 0x66;
         page[513] = 0x44;
         put(page, 516, self.limits.namespaces.to_le_bytes());
-        put(page, 520, (optional_bits(IO_COMMANDS) | ONCS_TIMESTAMP).to_le_bytes());
+        put(page, 520, (self.optional_io_commands() | ONCS_TIMESTAMP).to_le_bytes());
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
         // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
@@ -225,11 +257,16 @@ impl Identity {
         put(page, 526, atomic.to_le_bytes());
         put(page, 528, atomic.to_le_bytes());
         // Copy takes sources of format 0 (OCFS).
-        page[534] = 1;
+        page[534] = u8::from(self.limits.key_value.is_none());
         // Scatter-gather lists, at any address and of any length; no bit buckets (SGLS).
         put(page, 536, u32::from(self.limits.takes_segments).to_le_bytes());
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
+    }
+
+    /// Returns the bits of ONCS that announce I/O commands, all of which are about logical blocks.
+    fn optional_io_commands(&self) -> u16 {
+        if self.limits.key_value.is_some() { 0 } else { optional_bits(IO_COMMANDS) }
     }
 
     /// Fills what Identify Controller says of data placement: endurance groups and flexible data placement (CTRATT), and the only group
@@ -286,9 +323,9 @@ impl Identity {
     fn namespace_ids(&self, id: u32, namespace: Namespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
         page[4..20].copy_from_slice(&self.uuid(id, namespace.generation));
-        // The command set (type 4): NVM, or that of zones.
+        // The command set (type 4): NVM, or that of zones or keys.
         page[20..22].copy_from_slice(&[4, 1]);
-        page[24] = if self.limits.zones.is_some() { zones::COMMAND_SET } else { 0 };
+        page[24] = self.further_set();
     }
 
     /// Returns the UUID of a namespace (RFC 9562, version 8), made from the model, the serial number and the namespace so that it

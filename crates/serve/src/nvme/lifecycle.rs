@@ -176,7 +176,7 @@ impl Controller {
             return NextCommand::Io(self.set_of_submission_queue(queue).accept(queue, generation, bytes, host));
         }
         let entry = SubmissionEntry::decode(bytes);
-        self.check_strictly(|checks| checks.on_command(queue, &entry));
+        self.check_strictly(|checks| checks.on_command(queue, &entry, false));
         let outcome = self.execute_admin(&entry, host);
         self.report_queue_errors(host);
         match outcome {

@@ -150,6 +150,8 @@ impl Controller {
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store does not take it, the settings are gone with the server.
             PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),
+            // As with placement.
+            PendingWork::SaveKeyValue => return drop(self.identity.subsystem.save_key_value(store)),
             // If the store does not take it, the failure is there again when the server starts.
             PendingWork::SaveSanitize => return drop(self.identity.subsystem.save_sanitize(store)),
         };
@@ -169,6 +171,7 @@ impl Controller {
                 subsystem.placement().into_iter().for_each(|placement| placement.discard(start, bytes));
             }
             store.zones().into_iter().for_each(StoreZones::empty_all);
+            store.keys().into_iter().for_each(|keys| keys.clear());
             store.flush().and_then(|()| subsystem.save(store)).map_err(|_| Status::WRITE_FAULT)
         })?;
         let completion = [&namespace.to_le_bytes()[..], &[0; 8]].concat();
@@ -245,6 +248,7 @@ impl Controller {
         let begun = subsystem.save_sanitize(store);
         let erased = begun.and_then(|()| store.zero(0, store.geometry().capacity_bytes, keeps_space)).and_then(|()| {
             store.zones().into_iter().for_each(StoreZones::empty_all);
+            store.keys().into_iter().for_each(|keys| keys.clear());
             let all = store.geometry().capacity_bytes;
             subsystem.placement().into_iter().for_each(|placement| placement.discard(0, all));
             store.flush()

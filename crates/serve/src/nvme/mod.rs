@@ -30,8 +30,8 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, `placement_commands`, [`queue_set`] |
-//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, [`management`] (of namespaces), [`lifecycle`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
 //!
@@ -51,6 +51,8 @@ pub mod features;
 pub mod host;
 pub mod identify;
 pub mod journal;
+mod key_value_admin;
+mod key_value_commands;
 pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;

@@ -140,7 +140,7 @@ impl Controller {
     ///
     /// # Errors
     /// Invalid Namespace, also for all namespaces.
-    fn check_attached(&self, id: u32) -> Result<(), Status> {
+    pub(super) fn check_attached(&self, id: u32) -> Result<(), Status> {
         let namespace = self.identity.subsystem.namespace(id)?;
         if namespace.is_attached(self.identity.number) { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
     }

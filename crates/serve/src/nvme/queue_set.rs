@@ -20,7 +20,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::{placement_commands, zone_commands};
+use super::{key_value_commands, placement_commands, zone_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -303,7 +303,8 @@ impl QueueSet {
     /// Checks the 64 bytes of a command of a submission queue of this generation, and counts the command as in flight.
     #[inline]
     pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
-        self.check_strictly(|checks| checks.on_command(queue, &SubmissionEntry::decode(bytes)));
+        let has_keys = self.strict.is_some() && self.namespaces.plain_limits().key_value.is_some();
+        self.check_strictly(|checks| checks.on_command(queue, &SubmissionEntry::decode(bytes), has_keys));
         self.in_flight[usize::from(queue)] += 1;
         self.namespaces.follow();
         let command = Command::check(bytes, queue, generation, &self.namespaces, host);
@@ -350,8 +351,15 @@ impl QueueSet {
         if let Some(placement) = self.namespaces.placement() {
             return placement_commands::execute(command, placement, host, store, space, &mut self.journal);
         }
-        let Some(zones) = store.zones() else { return command.execute(host, store, space, &mut self.journal) };
-        let result = zone_commands::execute(command, zones, host, store, space, &mut self.journal)?;
+        let journal = &mut self.journal;
+        let result = match (store.zones(), store.keys()) {
+            (None, None) => return command.execute(host, store, space, journal),
+            (Some(zones), _) => zone_commands::execute(command, zones, host, store, space, journal)?,
+            (None, Some(keys)) => {
+                let reports_missing = self.namespaces.reports_missing_keys();
+                key_value_commands::execute(command, keys, reports_missing, host, store, space, journal)?
+            }
+        };
         if result > 0 {
             self.results.insert((command.queue, command.entry().command_id), result);
         }

@@ -34,7 +34,10 @@ mod at {
 const READY_TIMEOUT: u64 = 20;
 /// CAP (figure 36) without MQES: contiguous queues (CQR), the NVM command set, controller ready with media (CRMS),
 /// doorbells 4 bytes apart, and a page size of 4 KiB only.
-const CAPABILITIES: u64 = 1 << 16 | READY_TIMEOUT << 24 | 1 << 37 | 1 << 59;
+const CAPABILITIES: u64 = 1 << 16 | READY_TIMEOUT << 24 | BLOCK_COMMAND_SET | 1 << 59;
+
+/// CAP.CSS, bit 0: the NVM command set, which is about logical blocks (figure 36).
+const BLOCK_COMMAND_SET: u64 = 1 << 37;
 
 /// CAP.CSS, bit 6: I/O command sets beside that of NVM (figure 36).
 const FURTHER_COMMAND_SETS: u64 = 1 << 43;
@@ -82,8 +85,10 @@ pub struct Registers {
 impl Registers {
     /// Returns the registers of a controller with these limits after power-on.
     pub fn new(limits: &Limits) -> Registers {
-        let further_sets = if limits.zones.is_some() { FURTHER_COMMAND_SETS } else { 0 };
-        Registers::with(CAPABILITIES | further_sets | u64::from(limits.entries_field()))
+        let has_blocks = limits.key_value.is_none();
+        let further_sets = if limits.zones.is_some() || !has_blocks { FURTHER_COMMAND_SETS } else { 0 };
+        let capabilities = if has_blocks { CAPABILITIES } else { CAPABILITIES & !BLOCK_COMMAND_SET };
+        Registers::with(capabilities | further_sets | u64::from(limits.entries_field()))
     }
 
     fn with(capabilities: u64) -> Registers {
@@ -242,12 +247,14 @@ impl Registers {
         matches!(self.configuration >> 14 & 3, 1 | 2)
     }
 
-    /// Returns true if CC selects the NVM command set, or all command sets if there are others, pages of 4 KiB and round robin arbitration, the only supported values.
+    /// Returns true if CC selects the NVM command set, if there is that one, or all command sets if there are others, pages of 4 KiB and
+    /// round robin arbitration, the only supported values.
     pub fn is_configuration_valid(&self) -> bool {
         let (command_set, page, arbitration) =
             (self.configuration >> 4 & 7, self.configuration >> 7 & 15, self.configuration >> 11 & 7);
         let has_others = self.capabilities & FURTHER_COMMAND_SETS != 0;
-        let is_supported = command_set == 0 || command_set == ALL_COMMAND_SETS && has_others;
+        let has_blocks = self.capabilities & BLOCK_COMMAND_SET != 0;
+        let is_supported = command_set == 0 && has_blocks || command_set == ALL_COMMAND_SETS && has_others;
         is_supported && page == 0 && arbitration == 0
     }
 

@@ -104,9 +104,10 @@ impl StrictChecks {
         std::mem::take(&mut self.counts)
     }
 
-    /// Checks a command that has been fetched from a queue: reserved bits, and a command identifier that is in use.
-    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry) {
-        self.count_if(has_reserved_bits(queue, entry), &RESERVED_COMMAND_BITS);
+    /// Checks a command that has been fetched from a queue: reserved bits, and a command identifier that is in use. `has_keys` is true if
+    /// I/O commands are those for keys.
+    pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry, has_keys: bool) {
+        self.count_if(has_reserved_bits(queue, entry, has_keys), &RESERVED_COMMAND_BITS);
         let is_new = self.in_flight.insert((queue, entry.command_id));
         self.count_if(!is_new, &COMMAND_IDENTIFIER);
     }
@@ -175,10 +176,27 @@ fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
     }
 }
 
+/// Returns the reserved bits of a command for keys (Key Value Command Set Specification 1.0, sections 3.2.1 to 3.2.5).
+fn reserved_bits_of_keys(opcode: u8) -> ReservedBits {
+    match opcode {
+        opcode::FLUSH => NO_PARAMETERS,
+        // Three options.
+        opcode::STORE => [0, 0xffff_f800, ALL_BITS, ALL_BITS, 0, 0],
+        // Raw data.
+        opcode::RETRIEVE => [0, 0xffff_fe00, ALL_BITS, ALL_BITS, 0, 0],
+        opcode::LIST => [0, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+        opcode::DELETE | opcode::EXIST => [ALL_BITS, 0xffff_ff00, ALL_BITS, ALL_BITS, 0, 0],
+        _ => [0; 6],
+    }
+}
+
 /// Returns true if the command has a reserved bit set in dword 0 or in dwords 10 to 15.
-fn has_reserved_bits(queue: u16, entry: &SubmissionEntry) -> bool {
-    let of_dwords =
-        reserved_bits(queue, entry.opcode).iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
+fn has_reserved_bits(queue: u16, entry: &SubmissionEntry, has_keys: bool) -> bool {
+    let reserved = match has_keys && queue > 0 {
+        true => reserved_bits_of_keys(entry.opcode),
+        false => reserved_bits(queue, entry.opcode),
+    };
+    let of_dwords = reserved.iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
     of_dwords || entry.flags & !FLAGS != 0
 }
 
@@ -203,7 +221,7 @@ mod tests {
             entry(opcode::WRITE_ZEROES, [0, 0, 1 << 25, 0, 0, 0]),
             entry(opcode::DATASET_MANAGEMENT, [255, 7, 0, 0, 0, 0]),
         ] {
-            assert!(!has_reserved_bits(1, &fine), "{fine:?}");
+            assert!(!has_reserved_bits(1, &fine, false), "{fine:?}");
         }
         for wrong in [
             entry(opcode::FLUSH, [1, 0, 0, 0, 0, 0]),
@@ -211,9 +229,17 @@ mod tests {
             entry(opcode::WRITE, [0, 0, 0, 1 << 8, 0, 0]),
             SubmissionEntry { flags: 1 << 2, ..entry(opcode::READ, [0; 6]) },
         ] {
-            assert!(has_reserved_bits(1, &wrong), "{wrong:?}");
+            assert!(has_reserved_bits(1, &wrong, false), "{wrong:?}");
         }
-        assert!(has_reserved_bits(0, &entry(admin::KEEP_ALIVE, [0, 0, 0, 0, 0, 1])));
-        assert!(!has_reserved_bits(0, &entry(admin::IDENTIFY, [1, 0, 0, 0, 0, 0])));
+        for (fine, wrong) in [
+            (entry(opcode::STORE, [9, 0x0710, 0, 0, 1, 2]), entry(opcode::STORE, [9, 1 << 11, 0, 0, 0, 0])),
+            (entry(opcode::RETRIEVE, [9, 0x0110, 0, 0, 1, 2]), entry(opcode::RETRIEVE, [9, 1 << 9, 0, 0, 0, 0])),
+            (entry(opcode::LIST, [9, 0x10, 0, 0, 1, 2]), entry(opcode::LIST, [9, 1 << 8, 0, 0, 0, 0])),
+            (entry(opcode::EXIST, [0, 0x10, 0, 0, 1, 2]), entry(opcode::EXIST, [1, 0, 0, 0, 0, 0])),
+        ] {
+            assert!(!has_reserved_bits(1, &fine, true) && has_reserved_bits(1, &wrong, true), "{fine:?} {wrong:?}");
+        }
+        assert!(has_reserved_bits(0, &entry(admin::KEEP_ALIVE, [0, 0, 0, 0, 0, 1]), true));
+        assert!(!has_reserved_bits(0, &entry(admin::IDENTIFY, [1, 0, 0, 0, 0, 0]), true));
     }
 }

@@ -5,9 +5,8 @@
 //! is there or gone for all. A controller sees a namespace once it is attached to it.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
@@ -15,7 +14,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
 use super::placement::Placement;
-use crate::device::store::{StateTag, Store};
+use crate::device::store::{StateTag, Store, StoreKeys};
 use crate::device::tally::locked;
 
 /// Number of controllers that a namespace can be attached to; further ones count as the last.
@@ -134,6 +133,10 @@ pub struct Subsystem {
     pub events: Mutex<EventLog>,
     /// Data placement, if the drive has it.
     placement: Option<Arc<Placement>>,
+    /// True if the deletion of a key that does not exist is an error, on a drive that stores values by their keys (EDNEK).
+    reports_missing_keys: AtomicBool,
+    /// Keys of the store, once it has been loaded.
+    keys: OnceLock<Arc<StoreKeys>>,
 }
 
 impl Subsystem {
@@ -142,7 +145,16 @@ impl Subsystem {
         let state = SubsystemState { namespaces: plain(limits), created: 0, sanitize: Sanitize::default() };
         let (version, sanitized) = (AtomicU64::new(0), AtomicU64::new(0));
         let placement = limits.placement.as_ref().map(|it| Arc::new(Placement::new(it, limits.namespaces)));
-        Subsystem { limits: *limits, version, sanitized, state: Mutex::new(state), events: Mutex::default(), placement }
+        Subsystem {
+            limits: *limits,
+            version,
+            sanitized,
+            state: Mutex::new(state),
+            events: Mutex::default(),
+            placement,
+            reports_missing_keys: AtomicBool::new(limits.key_value.is_some_and(|keys| keys.reports_missing)),
+            keys: OnceLock::new(),
+        }
     }
 
     /// Takes over what the store of the drive has kept.
@@ -172,6 +184,13 @@ impl Subsystem {
                          for, or make a new store";
             return Err(io::Error::new(io::ErrorKind::InvalidData, found));
         }
+        if let Some([reports_missing, ..]) = store.record(StateTag::KeyValue).as_deref() {
+            self.reports_missing_keys.store(*reports_missing != 0, Ordering::Relaxed);
+        }
+        if let Some(keys) = store.keys() {
+            // A store that is loaded again is the same one.
+            let _ = self.keys.set(Arc::clone(keys));
+        }
         if let Some(record) = store.record(StateTag::Events) {
             *locked(&self.events) = EventLog::decode(&record);
         }
@@ -200,6 +219,30 @@ impl Subsystem {
     pub fn save_placement(&self, store: &Store) -> io::Result<()> {
         let Some(placement) = &self.placement else { return Ok(()) };
         store.save_record(StateTag::Placement, placement.encode())
+    }
+
+    /// Saves settings of a namespace that stores values by their keys.
+    ///
+    /// # Errors
+    /// If the store does not take the record.
+    pub fn save_key_value(&self, store: &Store) -> io::Result<()> {
+        store.save_record(StateTag::KeyValue, vec![self.reports_missing_keys().into()])
+    }
+
+    /// Returns true if the deletion of a key that does not exist is an error.
+    #[inline]
+    pub fn reports_missing_keys(&self) -> bool {
+        self.reports_missing_keys.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the deletion of a key that does not exist is an error.
+    pub fn report_missing_keys(&self, is_reported: bool) {
+        self.reports_missing_keys.store(is_reported, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes that keys and values take; 0 without a store that has any.
+    pub fn used_key_bytes(&self) -> u64 {
+        self.keys.get().map_or(0, |keys| keys.used_bytes())
     }
 
     /// Returns the data placement of the drive, if it has it.
@@ -256,8 +299,8 @@ impl Subsystem {
     /// Returns the formats of namespaces, as binary logarithms of the block size: the drive's own comes first.
     pub fn formats(&self) -> Vec<u32> {
         let own = self.limits.block_shift;
-        if self.limits.zones.is_some() {
-            // Zones are so many blocks of this size.
+        if self.limits.zones.is_some() || self.limits.key_value.is_some() {
+            // Zones are so many blocks of this size, and values have granules of it.
             return vec![own];
         }
         [own].into_iter().chain(FORMAT_SHIFTS.into_iter().filter(|shift| *shift != own)).collect()
@@ -520,6 +563,12 @@ impl NamespaceView {
     #[inline]
     pub fn placement(&self) -> Option<&Placement> {
         self.placement.as_deref()
+    }
+
+    /// Returns true if the deletion of a key that does not exist is an error.
+    #[inline]
+    pub fn reports_missing_keys(&self) -> bool {
+        self.subsystem.reports_missing_keys()
     }
 
     /// Returns the limits of a drive without namespaces, for commands that name none.

@@ -18,6 +18,7 @@ pub(crate) const LIMITS: Limits = Limits {
     takes_segments: true,
     zones: None,
     placement: None,
+    key_value: None,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -58,6 +59,7 @@ pub(crate) struct Fields {
     pub flags: u8,
     pub id: u16,
     pub namespace: u32,
+    pub dwords_2_3: u64,
     pub prp: [u64; 2],
     pub dwords: [u32; 6],
 }
@@ -68,6 +70,7 @@ impl Fields {
         bytes[..2].copy_from_slice(&[self.opcode, self.flags]);
         bytes[2..4].copy_from_slice(&self.id.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.namespace.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.dwords_2_3.to_le_bytes());
         for (place, prp) in self.prp.iter().enumerate() {
             bytes[24 + place * 8..][..8].copy_from_slice(&prp.to_le_bytes());
         }
@@ -85,9 +88,10 @@ pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 /// Store in memory of a controller with these limits.
 fn store_of(limits: Limits) -> Store {
     let store = Store::in_memory(GEOMETRY).unwrap();
-    match limits.zones {
-        Some(zones) => store.with_zones(zones.layout).unwrap(),
-        None => store,
+    match (limits.zones, limits.key_value) {
+        (Some(zones), _) => store.with_zones(zones.layout).unwrap(),
+        (None, Some(keys)) => store.with_keys(keys.layout).unwrap(),
+        (None, None) => store,
     }
 }
 
@@ -145,7 +149,9 @@ impl Bench {
         self.set(0x24, (ENTRIES - 1) | (ENTRIES - 1) << 16);
         self.set(0x28, ADMIN_QUEUE as u32);
         self.set(0x30, ADMIN_ANSWERS as u32);
-        self.set(0x14, 1 | 6 << 16 | 4 << 20);
+        // All command sets, where that of NVM is none of them.
+        let sets = if self.get(4) >> 5 & 1 == 0 { 0b110 << 4 } else { 0 };
+        self.set(0x14, 1 | sets | 6 << 16 | 4 << 20);
         assert_eq!(self.get(0x1c), 1);
     }
 

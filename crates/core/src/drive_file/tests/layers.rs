@@ -230,6 +230,7 @@ fn explanation_holds_every_key_of_the_parts_that_a_drive_has() {
             "volume" => drive.volume.is_there(),
             "zones" => drive.zones.is_there(),
             "placement" => drive.placement.is_there(),
+            "key_value" => drive.key_value.is_there(),
             _ => true,
         };
         for key in drive.sections().into_iter().filter(is_there).flat_map(|section| section.keys()) {

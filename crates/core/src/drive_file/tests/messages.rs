@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [switch], [peer], [dma], [host], [root_complex], [stack], [power], [media], [controller], [buffer], [translation], [volume], [zones], [placement], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [switch], [peer], [dma], [host], [root_complex], [stack], [power], [media], [controller], [buffer], [translation], [volume], [zones], [placement], [key_value], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],

@@ -44,6 +44,7 @@ fn no_two_keys_of_a_section_share_a_text_and_none_leans_on_another() {
         &drive.volume,
         &drive.zones,
         &drive.placement,
+        &drive.key_value,
     ];
     for section in lists.into_iter().chain(parts) {
         let keys = section.keys();

@@ -1,6 +1,7 @@
 //! NVMe driver of the simulation: queues in host memory, doorbells, and the consumption of completion entries.
 
 use crate::drive::Drive;
+use crate::media::keys::Key;
 use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 
 use super::real_host::RealHost;
 use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
+use super::rules::key_value::with_key;
 use super::rules::placement::{PlacementLimits, directed};
 use super::rules::queues::wrapped;
 use super::rules::zones::{RESET, ZoneLimits};
@@ -72,6 +74,8 @@ pub struct Driver {
     zones: Option<ZoneLimits>,
     /// Data placement, if the drive has it.
     placement: Option<PlacementLimits>,
+    /// True if the drive stores values by their keys.
+    stores_values: bool,
     mmio_write: Span,
     /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
@@ -105,6 +109,7 @@ impl Driver {
             data_pointer: drive.nvme.data_pointer,
             zones: ZoneLimits::of(drive),
             placement: PlacementLimits::of(drive),
+            stores_values: drive.key_value.is_there(),
             mmio_write,
             shadow,
             real_host: None,
@@ -211,6 +216,7 @@ impl Driver {
         ports.prepare_buffer(request);
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let entry = match io.op.has_data() {
+            false if self.stores_values => SubmissionEntry { command_id: id, ..SubmissionEntry::default() },
             false if io.op == Op::Discard && self.zones.is_some() => zone_reset(id, slba),
             false => queue.entry_without_data(id, io.op, slba, blocks, ports.memory),
             true => {
@@ -230,6 +236,7 @@ impl Driver {
                     flags: if sgl { PSDT_SGL } else { 0 },
                     command_id: id,
                     namespace_id: NAMESPACE,
+                    dwords_2_3: 0,
                     prp1,
                     prp2,
                     dwords: [0; 6],
@@ -237,6 +244,7 @@ impl Driver {
                 .of_blocks(slba, blocks)
             }
         };
+        let entry = if self.stores_values { about_key(entry, &io) } else { entry };
         let entry = match (&self.placement, ports.shared.requests[request].placement) {
             (Some(limits), Some(place)) => SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry },
             _ => entry,
@@ -469,6 +477,20 @@ impl Queue {
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
+}
+
+/// Returns the command about the key of a request's offset, with the data pointer of an entry. A flush has no key.
+#[cold]
+fn about_key(entry: SubmissionEntry, io: &Io) -> SubmissionEntry {
+    let entry = SubmissionEntry { namespace_id: NAMESPACE, dwords: [io.bytes, 0, 0, 0, 0, 0], ..entry };
+    let opcode = match io.op {
+        Op::Read => opcode::RETRIEVE,
+        Op::Write => opcode::STORE,
+        Op::Discard => opcode::DELETE,
+        Op::Flush => return SubmissionEntry { opcode: opcode::FLUSH, dwords: [0; 6], ..entry },
+        Op::WriteZeroes => unreachable!("values are not filled with zeros"),
+    };
+    with_key(SubmissionEntry { opcode, ..entry }, Key::of_number(io.offset))
 }
 
 /// Returns the command that resets the zone which begins with a block.

@@ -39,6 +39,12 @@ fn completion_write(parts: &Parts) -> Span {
     if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
 }
 
+/// Returns the time to find a key in the index in memory; zero on a drive with logical blocks.
+fn key_lookup(parts: &Parts) -> Span {
+    let keys = &parts.drive.key_value;
+    if keys.is_there() { keys.lookup } else { Span::ZERO }
+}
+
 /// Returns the packet of a doorbell.
 fn doorbell(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
@@ -137,7 +143,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
-    ledger.spend(Stage::Parse, parts.drive.nvme.parse);
+    ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup(parts));
     let access = parts.access_by(workload, class, split.commands);
     match class.direction {
         DataDirection::Read => {
@@ -273,6 +279,7 @@ fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> O
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
     let starved = class.direction == DataDirection::Write && !parts.flows(&payload, 0);
     let doubts = [
+        (parts.drive.key_value.index_cache_kib > 0, "a page of the index may have to be read first"),
         (split.is_split(), OVERLAP),
         (read_ahead, "the reads of a write's data overlap"),
         (starved, "reads of a write's data wait for flow-control credits"),

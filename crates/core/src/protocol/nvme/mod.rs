@@ -68,6 +68,10 @@ impl Protocol for Nvme {
         true
     }
 
+    fn knows_keys(&self) -> bool {
+        true
+    }
+
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             queue_pairs: self.queue_pairs,

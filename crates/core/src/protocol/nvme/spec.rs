@@ -42,6 +42,16 @@ pub mod opcode {
     pub const ZONE_MANAGEMENT_RECEIVE: u8 = 0x7a;
     /// Opcode of the Zone Append command, which writes at the write pointer of a zone.
     pub const ZONE_APPEND: u8 = 0x7d;
+    /// Opcode of the Store command, which stores a value by its key (Key Value Command Set Specification 1.0, figure 5).
+    pub const STORE: u8 = 0x01;
+    /// Opcode of the Retrieve command, which retrieves the value of a key.
+    pub const RETRIEVE: u8 = 0x02;
+    /// Opcode of the List command, which lists keys.
+    pub const LIST: u8 = 0x06;
+    /// Opcode of the Delete command, which deletes a key and its value.
+    pub const DELETE: u8 = 0x10;
+    /// Opcode of the Exist command, which tells whether a key exists.
+    pub const EXIST: u8 = 0x14;
 }
 
 /// Opcodes of the admin command set (Base Specification 2.0, figure 138).
@@ -131,6 +141,14 @@ impl Status {
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
     /// Format In Progress (generic, 84h): the namespace is being formatted.
     pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
+    /// Invalid Value Size (generic, 85h): the namespace has no values of this length.
+    pub const INVALID_VALUE_SIZE: Status = Status(0x0085);
+    /// Invalid Key Size (generic, 86h): the namespace has no keys of this length.
+    pub const INVALID_KEY_SIZE: Status = Status(0x0086);
+    /// KV Key Does Not Exist (generic, 87h).
+    pub const KEY_DOES_NOT_EXIST: Status = Status(0x0087);
+    /// Key Exists (generic, 89h): a value is to be stored only if its key does not exist.
+    pub const KEY_EXISTS: Status = Status(0x0089);
     /// Completion Queue Invalid (command specific, 00h): a submission queue names a completion queue that does not exist.
     pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
     /// Invalid Queue Identifier (command specific, 01h).
@@ -218,6 +236,8 @@ pub struct SubmissionEntry {
     pub command_id: u16,
     /// Namespace identifier (NSID).
     pub namespace_id: u32,
+    /// Command dwords 2 and 3, which few commands use: those for keys, and the dword 2 is the lower half.
+    pub dwords_2_3: u64,
     /// First entry of the data pointer.
     pub prp1: u64,
     /// Second entry of the data pointer.
@@ -233,7 +253,7 @@ impl SubmissionEntry {
         let [opcode, flags] = [self.opcode, self.flags].map(u64::from);
         let first = opcode | flags << 8 | u64::from(self.command_id) << 16 | u64::from(self.namespace_id) << 32;
         let pair = |place: usize| u64::from(self.dwords[place]) | u64::from(self.dwords[place + 1]) << 32;
-        let words = [first, 0, 0, self.prp1, self.prp2, pair(0), pair(2), pair(4)];
+        let words = [first, self.dwords_2_3, 0, self.prp1, self.prp2, pair(0), pair(2), pair(4)];
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
@@ -252,6 +272,7 @@ impl SubmissionEntry {
             flags: bytes[1],
             command_id: u16::from_le_bytes([bytes[2], bytes[3]]),
             namespace_id: (u64_at(0) >> 32) as u32,
+            dwords_2_3: u64_at(8),
             prp1: u64_at(24),
             prp2: u64_at(32),
             dwords: std::array::from_fn(|place| u32::from_le_bytes(dwords[place])),
@@ -355,6 +376,7 @@ mod tests {
             flags: PSDT_SGL,
             command_id: 0x1234,
             namespace_id: 1,
+            dwords_2_3: 0x0807_0605_0403_0201,
             prp1: 0x1000,
             prp2: 0x2000,
             dwords: [0, 0, 0x4000_0000, 13, 14, 15],
@@ -363,6 +385,7 @@ mod tests {
         let bytes = entry.encode();
         assert_eq!(bytes[0..2], [2, 0x40]);
         assert_eq!(&bytes[2..8], &[0x34, 0x12, 1, 0, 0, 0]);
+        assert_eq!(&bytes[8..18], &[1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
         assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
         assert_eq!(&bytes[48..56], &[7, 0, 0, 0x40, 13, 0, 0, 0]);
         assert_eq!(SubmissionEntry::decode(&bytes), entry);

@@ -10,9 +10,11 @@ use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
 mod flushes;
+mod keys;
 mod placement;
 mod ways;
 mod zones;
+pub use keys::{FilledKeys, KeyedSpace};
 pub use ways::{EngineSupport, engine_without_effect};
 pub use zones::ZonedSpace;
 
@@ -61,6 +63,8 @@ pub struct Limits {
     pub has_credits: bool,
     /// Zones of the drive, if its blocks are written in order.
     pub zones: Option<ZonedSpace>,
+    /// Keys and values of the drive, if it stores values by their keys.
+    pub keys: Option<KeyedSpace>,
     /// Number of placement identifiers that writes can name; 0 if the drive has no data placement.
     pub placement_identifiers: u16,
     /// True for each operation of [`Op::ALL`] that the drive has a command for.
@@ -84,6 +88,7 @@ impl Limits {
             has_steady_state: false,
             has_credits: false,
             zones: None,
+            keys: None,
             placement_identifiers: 0,
             supported: [true, true, false, false, false],
         }
@@ -151,7 +156,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 33] = [
+const CHECKS: [Check; 35] = [
     threads,
     iodepth,
     mix,
@@ -185,6 +190,8 @@ const CHECKS: [Check; 33] = [
     zones::read_blocks,
     zones::write_blocks,
     placement::identifiers,
+    keys::trace,
+    keys::values,
 ];
 
 impl Job {
@@ -257,6 +264,9 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         return vec![place.problem(option, found, allowed)];
     }
     if let Some((option, found, allowed)) = zones::together(jobs, limits) {
+        return vec![place.problem(option, found, allowed)];
+    }
+    if let Some((option, found, allowed)) = keys::together(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
     let crowded = side_by_side(jobs).find_map(|jobs| too_many_parts(jobs, limits).or_else(|| full_queue(jobs, limits)));

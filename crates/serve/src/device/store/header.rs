@@ -19,8 +19,11 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
 
-use super::StoreRefusal;
+use phaselink_core::media::keys::KeyLayout;
+
+use super::index_log::index_bytes;
 use super::state::StoreState;
+use super::{PAGE_BYTES, StoreRefusal};
 
 const HEADER_BYTES: usize = 4096;
 /// The first bytes of every store.
@@ -103,6 +106,12 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Returns the size of a store in a file that holds values by their keys: with the index of the keys behind them.
+    pub fn with_index(self, layout: &KeyLayout) -> Geometry {
+        let values = self.capacity_bytes.next_multiple_of(PAGE_BYTES);
+        Geometry { capacity_bytes: values + index_bytes(layout), ..self }
+    }
+
     pub(super) fn len(self) -> usize {
         self.capacity_bytes as usize
     }
@@ -216,7 +225,10 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
     let found = StoreHeader::decode(&page)?;
     found.check_kind(kind)?;
     if found.geometry != geometry {
-        return Err(StoreRefusal::new(format!("the store holds {}", words(found.geometry)), words(geometry)));
+        return Err(StoreRefusal::new(
+            format!("the store holds {}", words(found.geometry, kind)),
+            words(geometry, kind),
+        ));
     }
     let expected = found.file_bytes();
     if length != expected {
@@ -242,6 +254,12 @@ fn create(file: &File, header: &StoreHeader) -> Result<(), StoreRefusal> {
     Ok(())
 }
 
-fn words(geometry: Geometry) -> String {
-    format!("{} bytes in blocks of {}", geometry.capacity_bytes, geometry.block_bytes)
+fn words(geometry: Geometry, kind: StoreKind) -> String {
+    let Geometry { capacity_bytes, block_bytes } = geometry;
+    match kind {
+        StoreKind::KeyValue => {
+            format!("{capacity_bytes} bytes of values and their index, in granules of {block_bytes}")
+        }
+        _ => format!("{capacity_bytes} bytes in blocks of {block_bytes}"),
+    }
 }

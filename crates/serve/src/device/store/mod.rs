@@ -9,8 +9,8 @@
 //! - a file that another program makes shorter fails all requests from the first one that notices, and never reads as zeros;
 //! - no two stores share a file.
 //!
-//! A store of [zones](Store::with_zones) keeps their states at each flush. What was written after the last flush is lost with the
-//! server, as with the power of a drive.
+//! A store of [zones](Store::with_zones) keeps their states at each flush, and a store of [keys](Store::with_keys) its keys with their
+//! values. What was written after the last flush is lost with the server, as with the power of a drive.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
 //! are under way together: such a read may find some bytes from before a write and some from after it.
@@ -21,6 +21,8 @@ mod extent;
 mod file;
 mod header;
 mod holes;
+mod index_log;
+mod keys;
 mod state;
 mod unreadable;
 mod written;
@@ -30,12 +32,13 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
+use phaselink_core::media::keys::KeyLayout;
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::Problem;
 use phaselink_ring::chunk;
@@ -43,12 +46,14 @@ use rustix::fs::FallocateFlags;
 
 use file::FileBacking;
 use header::StoreHeader;
+use index_log::{IndexLog, index_bytes};
 use state::StoreState;
 use unreadable::Unreadable;
 use written::WrittenPages;
 
 pub use extent::Extent;
 pub use header::{Geometry, MAGIC, StoreKind};
+pub use keys::{ReservedRoom, StoreKeys};
 pub use state::StateTag;
 pub use zones::StoreZones;
 
@@ -67,6 +72,8 @@ pub struct Store {
     unreadable: Unreadable,
     /// Zones, if the blocks are written in order.
     zones: Option<Box<StoreZones>>,
+    /// Keys, if the store holds values by their keys.
+    keys: Option<Arc<StoreKeys>>,
 }
 
 /// Memory or file behind the mapping.
@@ -101,7 +108,15 @@ impl Store {
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
         let (state, unreadable) = (Mutex::default(), Unreadable::default());
-        Ok(Store { geometry, backing: Backing::Memory(written), map: map.into(), state, unreadable, zones: None })
+        Ok(Store {
+            geometry,
+            backing: Backing::Memory(written),
+            map: map.into(),
+            state,
+            unreadable,
+            zones: None,
+            keys: None,
+        })
     }
 
     /// Gives the store zones, empty or as they were at the last flush. Blocks behind their write pointers read as zeros.
@@ -130,6 +145,37 @@ impl Store {
     #[inline]
     pub fn zones(&self) -> Option<&StoreZones> {
         self.zones.as_deref()
+    }
+
+    /// Gives the store keys: none, or those of the last flush. A file has their index behind the values, as
+    /// [`Geometry::with_index`] says.
+    ///
+    /// # Errors
+    /// If the index is that of another namespace, or damaged.
+    pub fn with_keys(mut self, layout: KeyLayout) -> Result<Store, Problem> {
+        let refused = |error: io::Error| {
+            let allowed = format!(
+                "a store of up to {} keys, and {} bytes of values in granules of {}, or a path where there is no file yet",
+                layout.keys_max, layout.capacity_bytes, layout.granule_bytes
+            );
+            Problem::new("store", None, error.to_string(), allowed)
+        };
+        let keys = match self.is_in_memory() {
+            true => StoreKeys::in_memory(layout),
+            false => {
+                let start = self.geometry.capacity_bytes - index_bytes(&layout);
+                let opened = IndexLog::open(layout, start, |offset, into| self.read(offset, into));
+                opened.and_then(|(log, keys)| StoreKeys::of_log(layout, log, keys)).map_err(refused)?
+            }
+        };
+        self.keys = Some(Arc::new(keys));
+        Ok(self)
+    }
+
+    /// Returns the keys, if the store holds values by their keys.
+    #[inline]
+    pub fn keys(&self) -> Option<&Arc<StoreKeys>> {
+        self.keys.as_ref()
     }
 
     /// Opens the store in the file at `path`, which is made if it is missing or empty.
@@ -372,9 +418,10 @@ impl Store {
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         let flush = || backing.commit(|| backing.file.sync_data());
-        match &self.zones {
-            Some(zones) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
-            None => flush(),
+        match (&self.zones, &self.keys) {
+            (Some(zones), _) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
+            (None, Some(keys)) => keys.flush(flush, |offset, from| self.write(offset, from)),
+            (None, None) => flush(),
         }
     }
 
@@ -541,7 +588,7 @@ fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> 
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, &map)?;
     let state = Mutex::new((state, Some(header)));
-    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable, zones: None })
+    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable, zones: None, keys: None })
 }
 
 /// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is

@@ -36,6 +36,8 @@ pub enum StateTag {
     Zones = 5,
     /// Handles and settings of data placement.
     Placement = 6,
+    /// Settings of a namespace that stores values by their keys.
+    KeyValue = 7,
 }
 
 /// Records of a store.

@@ -53,6 +53,7 @@ pub const KIND: FrontKind = FrontKind {
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,
+    knows_keys: false,
     check_model: |_| Ok(()),
     socket: |text| {
         Uri::parse(text).map(|uri| match uri.place {

@@ -43,6 +43,7 @@ pub const KIND: FrontKind = FrontKind {
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,
+    knows_keys: false,
     check_model: |_| Ok(()),
     socket: |text| Share::parse(text).map(|share| Some(share.path)),
     bind: |FrontArguments { addresses, .. }, _, geometry| {

@@ -82,8 +82,9 @@ impl Request for CommandRequest {
         match checked.action {
             Action::Deallocate { .. } => return note_all(Op::Discard),
             Action::Copy { .. } => note_all(Op::Read),
-            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones or reclaim units.
-            Action::Spoil => return,
+            // No trace has a mark of unreadable blocks, and a write of zeros would be something else; nor has one zones, reclaim units or
+            // keys.
+            Action::Spoil | Action::Key(_) => return,
             action if action.is_management() => return,
             _ => {}
         }

@@ -69,6 +69,7 @@ pub const KIND: FrontKind = FrontKind {
     brings_software: true,
     sends_interrupts: true,
     knows_zones: true,
+    knows_keys: true,
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
     bind: |FrontArguments { addresses, switches }, drive, geometry| {

@@ -41,6 +41,7 @@ pub const KIND: FrontKind = FrontKind {
     brings_software: false,
     sends_interrupts: false,
     knows_zones: false,
+    knows_keys: false,
     check_model: |_| Ok(()),
     socket: |path| if path.is_empty() { Err(no_path()) } else { Ok(Some(path.into())) },
     bind: |FrontArguments { addresses, .. }, _, _| {

@@ -46,6 +46,7 @@ impl Controller {
             Ok(Action::SendUnits(send)) if send.identifiers > 0 => timer::DATA_WANTED,
             Ok(Action::Zero { .. } | Action::Spoil | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
+            Ok(Action::Key(command)) => return self.find_key(parsed, id, command, ports),
             Ok(Action::ReceiveUnits(receive)) if receive.bytes == 0 => timer::FINISHED,
             Ok(Action::ReceiveZones(_) | Action::ReceiveUnits(_)) => return self.report(parsed, id, ports),
             Ok(Action::SendZones(_) | Action::SendUnits(_)) | Err(_) => timer::FINISHED,
@@ -91,7 +92,7 @@ impl Controller {
 
     /// Reads the next part of a command's list of pages; true if there is one.
     #[inline(always)]
-    fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
+    pub(super) fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(command) = &self.commands[id as usize].command else { return false };
         let Some((address, bytes)) = command.data.wanted() else { return false };
         let token = Role::PAGE_LIST.token(id);
@@ -108,7 +109,7 @@ impl Controller {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return };
-        let is_read = matches!(command.action, Action::Read | Action::ReceiveZones(_) | Action::ReceiveUnits(_));
+        let is_read = command.action.brings_data();
         let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
         if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
             let refused = std::mem::replace(&mut accepted.command, Err(status));
@@ -126,6 +127,9 @@ impl Controller {
 
     /// Reads a command's data from host memory.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
+        if self.keys.is_some() && !self.begin_store(id, ports) {
+            return;
+        }
         let accepted = &mut self.commands[id as usize];
         let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
@@ -142,7 +146,7 @@ impl Controller {
                 // The last piece arrives last: its time is the request's.
                 let request = accepted.request.filter(|_| asked == bytes);
                 let packet = match action {
-                    Action::Write { .. } | Action::Append { .. } => {
+                    Action::Write { .. } | Action::Append { .. } | Action::Key(_) => {
                         packet.user_data(offset + u64::from(asked - piece), request)
                     }
                     // Nothing is written: the data is only compared or parsed.
@@ -164,6 +168,7 @@ impl Controller {
         }
         match &accepted.command {
             Ok(Command { action: Action::Compare, .. }) => self.read_media(now, id, ports),
+            Ok(Command { action: Action::Key(_), .. }) => self.write_value(now, id, ports),
             _ => self.write_media(now, id, ports),
         }
     }
@@ -272,6 +277,10 @@ impl Controller {
             return;
         }
         ports.shared.requests.charge_late(accepted.request, Stage::HostRead, now);
+        if self.keys.is_some() {
+            self.settle_key(id);
+        }
+        let accepted = &self.commands[id as usize];
         if let Ok(Command { offset, bytes, data, .. }) = &accepted.command {
             let mut sent = 0;
             for (address, run) in data.runs().iter().copied() {

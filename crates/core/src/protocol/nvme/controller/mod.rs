@@ -2,6 +2,7 @@
 //! Its decisions are those of the [rules](super::rules).
 
 mod commands;
+mod key_value;
 mod placement;
 mod zones;
 
@@ -15,6 +16,7 @@ use super::rules::{Command, Limits, Shadow, shadow};
 use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::media::keys::Key;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -24,6 +26,8 @@ use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
+use crate::workload::FilledKeys;
+use key_value::SimulatedKeys;
 use placement::SimulatedPlacement;
 use zones::SimulatedZones;
 
@@ -35,6 +39,7 @@ mod timer {
     pub(super) const MEDIA_WANTED: u8 = 3;
     pub(super) const INTERRUPT_DUE: u8 = 4;
     pub(super) const DURABILITY_WANTED: u8 = 5;
+    pub(super) const KEY_FOUND: u8 = 6;
 }
 
 /// Bytes of the pieces in which the data of a write is read from the host, each with tags of its own.
@@ -136,6 +141,8 @@ pub struct Controller {
     zones: Option<Box<SimulatedZones>>,
     /// Streams of data placement, if the drive has it.
     placement: Option<SimulatedPlacement>,
+    /// Keys with the room of their values, if the drive stores values by their keys.
+    keys: Option<Box<SimulatedKeys>>,
     limits_of_real_hosts: Box<Limits>,
     max_payload_bytes: u32,
     /// Number of commands completed.
@@ -166,6 +173,7 @@ impl Controller {
             limits: Box::new(Limits::of(drive)),
             zones: SimulatedZones::full(drive),
             placement: SimulatedPlacement::of(drive),
+            keys: SimulatedKeys::of(drive),
             limits_of_real_hosts: Box::new(Limits::of_real_hosts(drive)),
             max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
@@ -301,6 +309,7 @@ impl Controller {
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
         self.given.forget(id);
+        let value_bytes = if self.keys.is_some() { self.take_value_bytes(id) } else { 0 };
         let Accepted { command_id, queue: number, command, .. } = &self.commands[id as usize];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
@@ -308,7 +317,7 @@ impl Controller {
             command_id: *command_id,
             submission_queue: number.wrapping_add(1),
             submission_head: queue.head as u16,
-            result: command.as_ref().map_or(0, |command| self.result_of(command)),
+            result: command.as_ref().map_or(0, |command| self.result_of(command, value_bytes)),
             status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
         };
         let number = *number;
@@ -435,12 +444,17 @@ impl halves::Controller for Controller {
             timer::INTERRUPT_DUE => self.on_interrupt_due(now, timer.context as u16, ports),
             timer::MEDIA_WANTED => self.use_media(now, timer.context, ports),
             timer::DURABILITY_WANTED => self.flush(now, timer.context, ports),
+            timer::KEY_FOUND => self.on_key_found(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
     }
 
     fn spare_interrupts(&mut self, queue: u16) {
         self.queues[usize::from(queue)].is_silent = true;
+    }
+
+    fn fill_keys(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
+        self.fill_values(jobs, ports);
     }
 
     fn packet_name(&self, packet: &Packet) -> &'static str {
@@ -459,6 +473,7 @@ impl halves::Controller for Controller {
         let mut counters = vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)];
         counters.extend(self.zones.iter().flat_map(|zones| zones.counters()));
         counters.extend(self.placement.iter().flat_map(|placement| placement.counters()));
+        counters.extend(self.keys.iter().flat_map(|keys| keys.counters()));
         counters
     }
 }
@@ -474,6 +489,10 @@ impl ServesHosts for Controller {
 
     fn keep_zones(&mut self, drive: &Drive) {
         self.zones = SimulatedZones::full(drive).map(|zones| Box::new(zones.empty()));
+    }
+
+    fn hold_keys(&mut self, values: &mut dyn Iterator<Item = (Key, u32)>, ports: &mut Ports) {
+        self.take_over_values(values, ports);
     }
 
     fn restart_queue(&mut self, number: u16, entries: u32, has_interrupts: bool) {

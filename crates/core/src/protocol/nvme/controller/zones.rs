@@ -81,11 +81,13 @@ impl Controller {
         zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
     }
 
-    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append.
+    /// Returns the value that a command returns in dwords 0 and 1 of its completion: the place of an append, or the length of the value
+    /// of a key.
     #[inline(always)]
-    pub(super) fn result_of(&self, command: &Command) -> u64 {
+    pub(super) fn result_of(&self, command: &Command, value_bytes: u64) -> u64 {
         match command.action {
             Action::Append { .. } => command.offset >> self.limits.block_shift,
+            Action::Key(_) => value_bytes,
             _ => 0,
         }
     }

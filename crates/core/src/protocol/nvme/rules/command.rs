@@ -1,5 +1,6 @@
 //! Validation of a command of an I/O queue, and its meaning (NVM Command Set Specification 1.0, section 3).
 
+use super::key_value::KeyCommand;
 use super::placement::{UnitReceive, UnitSend};
 use super::zones::{ZoneReceive, ZoneSend};
 use super::{Data, Limits, WritePlacement};
@@ -73,6 +74,8 @@ pub enum Action {
         /// True if the copy must be durable when the command completes (FUA).
         force: bool,
     },
+    /// Store, retrieve, list, delete or look for a key; the command's place is none.
+    Key(KeyCommand),
 }
 
 /// Command that is valid as far as its own bytes tell.
@@ -82,9 +85,10 @@ pub struct Command {
     pub action: Action,
     /// Namespace identifier; a flush may name all namespaces.
     pub namespace: u32,
-    /// First byte on the drive; for a copy, the first byte written; for a flush or deallocation, 0.
+    /// First byte on the drive; for a copy, the first byte written; for a flush, a deallocation or a key, 0.
     pub offset: u64,
-    /// Length on the drive in bytes; 0 for a flush or deallocation, and for a copy until its list has been read.
+    /// Length on the drive in bytes; 0 for a flush or deallocation, and for a copy until its list has been read. Of a command for a key,
+    /// the length of the value or of the host's buffer.
     pub bytes: u32,
     /// Host memory of its data or of its list of ranges.
     pub data: Data,
@@ -138,6 +142,7 @@ impl Command {
             }
             Action::SendZones(_) | Action::ReceiveZones(_) => Command::of_zones(entry, action, limits),
             Action::ReceiveUnits(_) | Action::SendUnits(_) => Command::of_units(entry, action, limits),
+            Action::Key(command) => Command::of_key(entry, command, limits),
         }
     }
 
@@ -183,6 +188,7 @@ impl Command {
             Action::Zero { .. } | Action::Spoil => Op::WriteZeroes,
             Action::Flush | Action::SendZones(_) | Action::SendUnits(_) => Op::Flush,
             Action::Deallocate { .. } => Op::Discard,
+            Action::Key(command) => command.op(),
         }
     }
 }
@@ -204,14 +210,29 @@ impl Action {
             | Action::ReceiveZones(_)
             | Action::ReceiveUnits(_)
             | Action::SendUnits(_)
+            | Action::Key(_)
             | Action::Deallocate { .. } => false,
         }
     }
 
-    /// True if the command asks for zones or reclaim units or changes them, without reading or writing blocks.
+    /// True if the command asks for zones, reclaim units or keys or changes them, without reading or writing blocks or values.
     #[inline]
     pub fn is_management(self) -> bool {
-        matches!(self, Action::SendZones(_) | Action::ReceiveZones(_) | Action::ReceiveUnits(_) | Action::SendUnits(_))
+        match self {
+            Action::SendZones(_) | Action::ReceiveZones(_) | Action::ReceiveUnits(_) | Action::SendUnits(_) => true,
+            Action::Key(command) => !command.moves_value(),
+            _ => false,
+        }
+    }
+
+    /// True if the command brings data to the host while nothing of it goes the other way.
+    #[inline]
+    pub fn brings_data(self) -> bool {
+        match self {
+            Action::Read | Action::ReceiveZones(_) | Action::ReceiveUnits(_) => true,
+            Action::Key(command) => command.brings_data(),
+            _ => false,
+        }
     }
 
     /// Returns the operation of a submission queue entry.
@@ -219,6 +240,8 @@ impl Action {
     fn of(entry: &SubmissionEntry, limits: &Limits) -> Result<Action, Status> {
         let force = entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
         match entry.opcode {
+            opcode::FLUSH => Ok(Action::Flush),
+            _ if let Some(keys) = &limits.key_value => KeyCommand::of(entry, keys).map(Action::Key),
             opcode::READ => Ok(Action::Read),
             opcode::WRITE => Ok(Action::Write { force }),
             opcode::COMPARE => Ok(Action::Compare),
@@ -226,7 +249,6 @@ impl Action {
             opcode::WRITE_UNCORRECTABLE => Ok(Action::Spoil),
             opcode::COPY => Ok(Action::Copy { force }),
             opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0, force }),
-            opcode::FLUSH => Ok(Action::Flush),
             opcode::DATASET_MANAGEMENT => {
                 Ok(Action::Deallocate { is_hint: entry.dwords[1] & ATTRIBUTE_DEALLOCATE == 0 })
             }

@@ -1,5 +1,6 @@
 //! Limits of a controller, which its drive determines: queues, entries, bytes of a command, blocks.
 
+use super::key_value::KeyValueLimits;
 use super::placement::PlacementLimits;
 use super::zones::ZoneLimits;
 use crate::drive::Drive;
@@ -27,6 +28,8 @@ pub struct Limits {
     pub zones: Option<ZoneLimits>,
     /// Data placement of the namespace, if the drive has it.
     pub placement: Option<PlacementLimits>,
+    /// Limits of commands for keys, if the namespace stores values by their keys in place of logical blocks.
+    pub key_value: Option<KeyValueLimits>,
 }
 
 impl Limits {
@@ -42,6 +45,7 @@ impl Limits {
         takes_segments: false,
         zones: None,
         placement: None,
+        key_value: None,
     };
 
     /// Returns the limits of a drive that is one namespace.
@@ -57,6 +61,7 @@ impl Limits {
             takes_segments: nvme.data_pointer == DataPointer::Sgl,
             zones: ZoneLimits::of(drive),
             placement: PlacementLimits::of(drive),
+            key_value: KeyValueLimits::of(drive),
         }
     }
 

@@ -11,14 +11,16 @@
 //! - how many queues and entries there are, and how much data a command may have ([`limits`]),
 //! - what commands for zones mean, and what is reported of zones ([`zones`]),
 //! - which commands zones accept ([`zone_commands`]),
+//! - what commands for keys mean, and what is reported of keys ([`key_value`]),
 //! - where writes are placed, and what is reported of reclaim units ([`placement`]),
 //! - the log pages and features of data placement ([`placement_logs`]).
 //!
 //! Section numbers are those of the NVM Express Base Specification 2.0 and, where the text says so, of the NVM Command
-//! Set Specification 1.0 or the Zoned Namespace Command Set Specification 1.1.
+//! Set Specification 1.0, the Zoned Namespace Command Set Specification 1.1 or the Key Value Command Set Specification 1.0.
 
 pub mod command;
 pub mod completion;
+pub mod key_value;
 pub mod limits;
 pub mod pages;
 pub mod placement;
@@ -29,6 +31,7 @@ pub mod zone_commands;
 pub mod zones;
 
 pub use command::{Action, Command};
+pub use key_value::{KeyCommand, KeyOperation, KeyValueLimits};
 pub use limits::Limits;
 pub use pages::Data;
 pub use placement::{PlacementLimits, WritePlacement};

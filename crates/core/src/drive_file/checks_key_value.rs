@@ -1,0 +1,107 @@
+//! Conditions between keys of a drive that stores values by their keys. Keys that would change nothing are refused.
+
+use crate::config::KeyValues;
+use crate::drive::{Drive, Interface};
+use crate::problem::BrokenCondition;
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
+    if !drive.key_value.is_there() {
+        return inert(&drive.key_value).into_iter().collect();
+    }
+    let checks = [interface, value, room, cache, others];
+    checks.iter().filter_map(|check| check(drive)).collect()
+}
+
+/// Keys of the section are given only if the drive stores values.
+fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
+    let usual = KeyValues::default();
+    let given = [
+        ("key_value.key_max_bytes", keys.key_max_bytes != usual.key_max_bytes),
+        ("key_value.keys_max", keys.keys_max != usual.keys_max),
+        ("key_value.index_cache_kib", keys.index_cache_kib != usual.index_cache_kib),
+        ("key_value.lookup_ns", keys.lookup != usual.lookup),
+    ];
+    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+    BrokenCondition::when(
+        true,
+        &["key_value.value_max_kib"],
+        format!("{key} is given for a drive with logical blocks, where it has no effect"),
+        format!("key_value.value_max_kib above 0, or no {key}"),
+    )
+}
+
+/// The protocol of the drive has commands for keys.
+fn interface(drive: &Drive) -> Option<BrokenCondition> {
+    let knows = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_keys();
+    let others = Interface::ALL.iter().copied().filter(knows).map(Interface::name);
+    BrokenCondition::when(
+        !knows(&drive.interface),
+        &["interface", "key_value.value_max_kib"],
+        format!("[key_value] is given with interface \"{}\", which has no commands for keys", drive.interface.name()),
+        format!("interface {}, or no key of [key_value]", others.collect::<Vec<_>>().join(", ")),
+    )
+}
+
+/// One command moves the largest value.
+fn value(drive: &Drive) -> Option<BrokenCondition> {
+    let (value_kib, transfer_kib) = (drive.key_value.value_max_kib, drive.limits().transfer_bytes / 1024);
+    BrokenCondition::when(
+        value_kib > transfer_kib,
+        &["key_value.value_max_kib", "nvme.max_transfer_kib"],
+        format!("key_value.value_max_kib is {value_kib}, and the largest transfer of a command is {transfer_kib} KiB"),
+        format!("key_value.value_max_kib up to {transfer_kib}, or a larger nvme.max_transfer_kib"),
+    )
+}
+
+/// Beside the index there is room for two of the largest values, as one replaces the other.
+fn room(drive: &Drive) -> Option<BrokenCondition> {
+    let (value_bytes, room_bytes) = (u64::from(drive.key_value.value_max_bytes()), drive.value_room_bytes());
+    BrokenCondition::when(
+        room_bytes < 2 * value_bytes,
+        &["key_value.value_max_kib", "key_value.keys_max", "media.capacity_mib"],
+        format!(
+            "key_value.value_max_kib is {} with {room_bytes} bytes for values beside the index",
+            drive.key_value.value_max_kib
+        ),
+        String::from(
+            "room for two of the largest values: a larger media.capacity_mib, or a smaller key_value.keys_max",
+        ),
+    )
+}
+
+/// A part of the index is in memory only if the whole is larger.
+fn cache(drive: &Drive) -> Option<BrokenCondition> {
+    let KeyValues { index_cache_kib, keys_max, .. } = drive.key_value;
+    let index_kib = drive.index_bytes() / 1024;
+    BrokenCondition::when(
+        index_cache_kib > 0 && index_cache_kib >= index_kib,
+        &["key_value.index_cache_kib", "key_value.keys_max"],
+        format!("key_value.index_cache_kib is {index_cache_kib}, and the index of {keys_max} keys has {index_kib} KiB"),
+        format!("key_value.index_cache_kib below {index_kib}, or 0: all of the index is in memory"),
+    )
+}
+
+/// A drive of values has no logical blocks, which zones, placement and namespaces divide.
+fn others(drive: &Drive) -> Option<BrokenCondition> {
+    let given = [
+        ("[zones]", drive.zones.is_there(), "no key of [zones]: values have no write pointer"),
+        (
+            "[placement]",
+            drive.placement.is_there(),
+            "no key of [placement]: a store names no placement identifier here",
+        ),
+        (
+            "nvme.namespaces above 1",
+            drive.nvme.namespaces > 1,
+            "nvme.namespaces = 1: all keys are those of one namespace",
+        ),
+    ];
+    let (found, _, allowed) = given.into_iter().find(|(_, is_given, _)| *is_given)?;
+    BrokenCondition::when(
+        true,
+        &["key_value.value_max_kib", "zones.size_mib", "placement.handles", "nvme.namespaces"],
+        format!("{found} is given for a drive that stores values by their keys"),
+        format!("{allowed}; or no key of [key_value]"),
+    )
+}

@@ -1,0 +1,115 @@
+//! Room for values: runs of free granules, of which the next ones in turn are taken.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+
+use super::GranuleRun;
+use crate::number::narrow;
+
+/// Free granules.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    /// Length of each run by its first granule. No two runs touch.
+    runs: BTreeMap<u64, u64>,
+    /// Number of free granules.
+    granules: u64,
+    /// First granule from which the next value takes its room.
+    next: u64,
+}
+
+impl Room {
+    /// Makes the room of so many granules, all of which are free.
+    pub(super) fn new(granules: u64) -> Room {
+        let runs = if granules > 0 { BTreeMap::from([(0, granules)]) } else { BTreeMap::new() };
+        Room { runs, granules, next: 0 }
+    }
+
+    /// Returns the number of free granules.
+    pub(super) fn granules(&self) -> u64 {
+        self.granules
+    }
+
+    /// Returns first granule and length of all free runs, in their order.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.runs.iter().map(|(first, granules)| (*first, *granules))
+    }
+
+    /// Returns the free run that a granule lies in.
+    pub(super) fn run_of(&self, granule: u64) -> Option<(u64, u64)> {
+        let (&first, &granules) = self.runs.range(..=granule).next_back()?;
+        (granule - first < granules).then_some((first, granules))
+    }
+
+    /// Takes granules in at most `parts_max` runs: the next ones behind those that were taken before, or the longest ones if these
+    /// are too short.
+    pub(super) fn take(&mut self, granules: u64, parts_max: usize) -> Option<SmallVec<[GranuleRun; 1]>> {
+        if granules > self.granules {
+            return None;
+        }
+        let next = self.runs.range(self.next..).chain(self.runs.range(..self.next));
+        let chosen = chosen(next.map(|(first, granules)| (*first, *granules)).take(parts_max), granules);
+        let chosen = chosen.or_else(|| {
+            let mut longest: Vec<(u64, u64)> = self.runs().collect();
+            longest.sort_by_key(|(first, granules)| (std::cmp::Reverse(*granules), *first));
+            self::chosen(longest.into_iter().take(parts_max), granules)
+        })?;
+        for (first, granules) in &chosen {
+            self.cut(*first, (*first, u64::from(*granules)));
+            self.next = first + u64::from(*granules);
+        }
+        Some(chosen)
+    }
+
+    /// Takes one run; false if it is not free.
+    pub(super) fn take_run(&mut self, (first, granules): GranuleRun) -> bool {
+        let Some((&start, &length)) = self.runs.range(..=first).next_back() else { return false };
+        let fits = granules > 0 && first.checked_add(u64::from(granules)).is_some_and(|end| end <= start + length);
+        if fits {
+            self.cut(start, (first, u64::from(granules)));
+        }
+        fits
+    }
+
+    /// Cuts a run out of the free one that begins with granule `start`.
+    fn cut(&mut self, start: u64, (first, granules): (u64, u64)) {
+        let length = self.runs.remove(&start).expect("the run is free");
+        if first > start {
+            self.runs.insert(start, first - start);
+        }
+        let (end, rest) = (first + granules, start + length - first - granules);
+        if rest > 0 {
+            self.runs.insert(end, rest);
+        }
+        self.granules -= granules;
+    }
+
+    /// Frees a run.
+    pub(super) fn free(&mut self, (first, granules): GranuleRun) {
+        self.granules += u64::from(granules);
+        let (mut start, mut end) = (first, first + u64::from(granules));
+        if let Some((&before, &length)) = self.runs.range(..first).next_back()
+            && before + length == first
+        {
+            start = before;
+        }
+        if let Some(length) = self.runs.remove(&end) {
+            end += length;
+        }
+        self.runs.insert(start, end - start);
+    }
+}
+
+/// Returns the first of these runs that hold so many granules together; the last one may be cut.
+fn chosen(runs: impl Iterator<Item = (u64, u64)>, granules: u64) -> Option<SmallVec<[GranuleRun; 1]>> {
+    let (mut chosen, mut left) = (SmallVec::new(), granules);
+    for (first, length) in runs {
+        if left == 0 {
+            break;
+        }
+        let here = length.min(left);
+        chosen.push((first, narrow::<u32, u64>(here)));
+        left -= here;
+    }
+    (left == 0).then_some(chosen)
+}

@@ -1,0 +1,359 @@
+//! Commands of a namespace that stores values by their keys: their fields, their statuses and their data structures (Key Value Command
+//! Set Specification 1.0; its statuses are generic ones, as in the Base Specification 2.0, figure 93).
+//!
+//! A key is in dwords 2, 3, 14 and 15 of a command, its length in the lowest byte of dword 11, and options in the byte above. Dword 10
+//! is the length of the value or of the host's buffer, in bytes. A value is retrieved as far as the buffer goes.
+
+use super::{Command, Data, Limits, WritePlacement};
+use crate::drive::Drive;
+use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use crate::number::low_u32;
+use crate::protocol::nvme::rules::Action;
+use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
+use crate::request::Op;
+
+/// Command Set Identifier of the Key Value Command Set (CSI).
+pub const COMMAND_SET: u8 = 1;
+/// Bits of the options of a Store, in dword 11: not if the key does not exist, and not if it exists.
+const MUST_EXIST: u32 = 1 << 8;
+const MUST_BE_NEW: u32 = 1 << 9;
+/// Bytes of the number of keys in a list, of the length in front of each key, and the multiple at which keys end (figures 15 and 16).
+const LIST_HEAD_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 2;
+const LIST_ALIGNMENT: usize = 4;
+/// Offset of the first format in Identify Namespace (KVF0, figure 36).
+const FORMATS_AT: usize = 72;
+
+/// Limits of commands for keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyValueLimits {
+    /// Number of keys, and room of their values.
+    pub layout: KeyLayout,
+    /// Most bytes of a key (KV Key Max Length).
+    pub key_bytes_max: u8,
+    /// Most bytes of a value (KV Value Max Length).
+    pub value_bytes_max: u32,
+    /// True if the deletion of a key that does not exist is an error (EDNEK; assumed as the value after the drive is made).
+    pub reports_missing: bool,
+}
+
+impl KeyValueLimits {
+    /// Returns the limits of a drive, if it stores values by their keys.
+    pub fn of(drive: &Drive) -> Option<KeyValueLimits> {
+        drive.key_layout().map(|layout| KeyValueLimits {
+            layout,
+            key_bytes_max: drive.key_value.key_max_bytes,
+            value_bytes_max: drive.key_value.value_max_bytes(),
+            reports_missing: true,
+        })
+    }
+
+    /// Fills Identify Namespace of the command set (figures 36 and 37): one format, whose keys and values together have `used_bytes`.
+    /// The size of the namespace is that of all values and of the longest keys.
+    pub fn identify_namespace(&self, used_bytes: u64, page: &mut [u8]) {
+        let KeyLayout { capacity_bytes, granule_bytes, keys_max } = self.layout;
+        let size_bytes = capacity_bytes + u64::from(keys_max) * u64::from(self.key_bytes_max);
+        page[..8].copy_from_slice(&size_bytes.to_le_bytes());
+        page[16..24].copy_from_slice(&used_bytes.to_le_bytes());
+        page[32..36].copy_from_slice(&granule_bytes.to_le_bytes());
+        let format = &mut page[FORMATS_AT..FORMATS_AT + 16];
+        format[..2].copy_from_slice(&u16::from(self.key_bytes_max).to_le_bytes());
+        format[4..8].copy_from_slice(&self.value_bytes_max.to_le_bytes());
+        format[8..12].copy_from_slice(&keys_max.to_le_bytes());
+    }
+}
+
+/// Operation of a command for keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOperation {
+    /// Store a value of so many bytes (Store).
+    Store {
+        /// Length of the value.
+        bytes: u32,
+        /// Conditions.
+        options: StoreOptions,
+    },
+    /// Retrieve a value, as much of it as the host's buffer has room for (Retrieve).
+    Retrieve {
+        /// Length of the buffer.
+        buffer_bytes: u32,
+    },
+    /// List the keys from the command's on, as many as the host's buffer has room for (List).
+    List {
+        /// Length of the buffer.
+        buffer_bytes: u32,
+    },
+    /// Delete the key and its value (Delete).
+    Delete,
+    /// Tell whether the key exists (Exist).
+    Exist,
+}
+
+/// Command for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyCommand {
+    /// Operation.
+    pub operation: KeyOperation,
+    /// Key, or the first one of a list.
+    pub key: Key,
+}
+
+impl KeyCommand {
+    /// Returns the command of a submission queue entry of the command set.
+    ///
+    /// # Errors
+    /// Invalid Opcode; Invalid Field for a length of more than 16 bytes, or a list without room for its head; Invalid Key Size for a key that is
+    /// longer than those of the namespace, or has no bytes (as SPDK and FEMU do for Delete and Exist, too: figure 4 lists the status for
+    /// the others alone); Invalid Value Size. A list may begin with no key: with the first one.
+    pub(super) fn of(entry: &SubmissionEntry, limits: &KeyValueLimits) -> Result<KeyCommand, Status> {
+        let [bytes, dword11, ..] = entry.dwords;
+        let operation = match entry.opcode {
+            opcode::STORE => {
+                let options =
+                    StoreOptions { must_exist: dword11 & MUST_EXIST != 0, must_be_new: dword11 & MUST_BE_NEW != 0 };
+                KeyOperation::Store { bytes, options }
+            }
+            opcode::RETRIEVE => KeyOperation::Retrieve { buffer_bytes: bytes },
+            opcode::LIST => KeyOperation::List { buffer_bytes: bytes },
+            opcode::DELETE => KeyOperation::Delete,
+            opcode::EXIST => KeyOperation::Exist,
+            _ => return Err(Status::INVALID_OPCODE),
+        };
+        let key = key_of(entry, low_u32((dword11 & 0xff).into()))?;
+        let is_list = matches!(operation, KeyOperation::List { .. });
+        if key.length() > limits.key_bytes_max || key.length() == 0 && !is_list {
+            return Err(Status::INVALID_KEY_SIZE);
+        }
+        match operation {
+            KeyOperation::Store { bytes, .. } if bytes > limits.value_bytes_max => Err(Status::INVALID_VALUE_SIZE),
+            KeyOperation::List { buffer_bytes } if (buffer_bytes as usize) < LIST_HEAD_BYTES => {
+                Err(Status::INVALID_FIELD)
+            }
+            _ => Ok(KeyCommand { operation, key }),
+        }
+    }
+
+    /// Returns the bytes of the host's data or buffer.
+    pub fn data_bytes(&self) -> u32 {
+        match self.operation {
+            KeyOperation::Store { bytes, .. } => bytes,
+            KeyOperation::Retrieve { buffer_bytes } | KeyOperation::List { buffer_bytes } => buffer_bytes,
+            KeyOperation::Delete | KeyOperation::Exist => 0,
+        }
+    }
+
+    /// True if the command moves a value between the host and the media.
+    #[inline]
+    pub fn moves_value(&self) -> bool {
+        matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Retrieve { .. })
+    }
+
+    /// True if the command brings data to the host.
+    #[inline]
+    pub fn brings_data(&self) -> bool {
+        matches!(self.operation, KeyOperation::Retrieve { .. } | KeyOperation::List { .. })
+    }
+
+    /// True if the command changes keys or values, so that others see the change.
+    #[inline]
+    pub fn changes_keys(&self) -> bool {
+        matches!(self.operation, KeyOperation::Store { .. } | KeyOperation::Delete)
+    }
+
+    /// Returns the operation as which the command counts.
+    pub(super) fn op(&self) -> Op {
+        match self.operation {
+            KeyOperation::Store { .. } => Op::Write,
+            KeyOperation::Delete => Op::Discard,
+            KeyOperation::Retrieve { .. } | KeyOperation::List { .. } | KeyOperation::Exist => Op::Read,
+        }
+    }
+
+    /// Returns the list of keys from the command's on: their number, and each with its length in front, in the order of their bytes.
+    pub fn list(&self, space: &KeySpace) -> Vec<u8> {
+        let room = self.data_bytes() as usize;
+        let (mut list, mut count) = (vec![0; LIST_HEAD_BYTES], 0_u32);
+        for (key, _) in space.from_key(self.key) {
+            let length = usize::from(key.length());
+            let end = (list.len() + LENGTH_BYTES + length).next_multiple_of(LIST_ALIGNMENT);
+            if end > room {
+                break;
+            }
+            list.extend(u16::from(key.length()).to_le_bytes());
+            list.extend(&key.padded()[..length]);
+            list.resize(end, 0);
+            count += 1;
+        }
+        list[..LIST_HEAD_BYTES].copy_from_slice(&count.to_le_bytes());
+        list
+    }
+}
+
+impl Command {
+    /// Returns the command of an entry that is about keys.
+    ///
+    /// # Errors
+    /// Invalid Field for a buffer that is larger than a transfer, and the errors of the data pointer.
+    #[cold]
+    pub(super) fn of_key(entry: &SubmissionEntry, command: KeyCommand, limits: &Limits) -> Result<Command, Status> {
+        let bytes = command.data_bytes();
+        if bytes > limits.transfer_bytes_max {
+            return Err(Status::INVALID_FIELD);
+        }
+        let data = if bytes > 0 { Data::of(entry, bytes)? } else { Data::none() };
+        let (action, placement) = (Action::Key(command), WritePlacement::default());
+        Ok(Command { action, namespace: entry.namespace_id, offset: 0, bytes, data, placement })
+    }
+}
+
+/// Returns the key of an entry, whose bytes behind its length mean nothing.
+fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
+    let [.., fourteen, fifteen] = entry.dwords;
+    let high = u64::from(fourteen) | u64::from(fifteen) << 32;
+    let bytes: Vec<u8> = [entry.dwords_2_3, high].into_iter().flat_map(u64::to_le_bytes).collect();
+    let bytes = bytes.get(..length as usize).ok_or(Status::INVALID_FIELD)?;
+    Key::new(bytes).ok_or(Status::INVALID_FIELD)
+}
+
+/// Returns an entry with a key.
+pub(in crate::protocol::nvme) fn with_key(entry: SubmissionEntry, key: Key) -> SubmissionEntry {
+    let bytes = key.padded();
+    let [low, high] = [0, 1].map(|word| u64::from_le_bytes(bytes.as_chunks::<{ KEY_BYTES_MAX / 2 }>().0[word]));
+    let [ten, eleven, twelve, thirteen, ..] = entry.dwords;
+    let eleven = eleven & !0xff | u32::from(key.length());
+    let dwords = [ten, eleven, twelve, thirteen, low_u32(high), low_u32(high >> 32)];
+    SubmissionEntry { dwords_2_3: low, dwords, ..entry }
+}
+
+/// Returns the status of a command that keys refuse.
+#[cold]
+pub fn status(refusal: KeyRefusal) -> Status {
+    match refusal {
+        KeyRefusal::Missing => Status::KEY_DOES_NOT_EXIST,
+        KeyRefusal::Exists => Status::KEY_EXISTS,
+        KeyRefusal::Full | KeyRefusal::Held => Status::CAPACITY_EXCEEDED,
+    }
+}
+
+/// Deletes a key. Returns its value, if it existed.
+///
+/// # Errors
+/// KV Key Does Not Exist if the host wants to be told (EDNEK, figure 34).
+pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<Option<StoredValue>, Status> {
+    match space.delete(key) {
+        Ok(value) => Ok(Some(value)),
+        Err(_) if !reports_missing => Ok(None),
+        Err(refusal) => Err(status(refusal)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 100 };
+    const KEYS: KeyValueLimits =
+        KeyValueLimits { layout: LAYOUT, key_bytes_max: 12, value_bytes_max: 4096, reports_missing: true };
+    const LIMITS: Limits = Limits { key_value: Some(KEYS), ..Limits::SMALL };
+
+    /// An entry with dwords 10 and 11 and a key.
+    fn entry(opcode: u8, dwords: [u32; 2], key: &str) -> SubmissionEntry {
+        let key = Key::new(key.as_bytes()).expect("it is short");
+        let dwords = [dwords[0], dwords[1], 0, 0, 0, 0];
+        with_key(SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, dwords, ..SubmissionEntry::default() }, key)
+    }
+
+    fn checked(entry: &SubmissionEntry) -> Result<KeyCommand, Status> {
+        match Command::check(entry, &LIMITS)?.action {
+            Action::Key(command) => Ok(command),
+            other => panic!("{other:?} is not about a key"),
+        }
+    }
+
+    /// Figures 6 to 31: bytes 7 to 0 of a key are in dwords 3 and 2, the others in dwords 15 and 14.
+    #[test]
+    fn key_is_in_the_dwords_of_a_command_and_the_bytes_behind_its_length_mean_nothing() {
+        let mut bytes = entry(opcode::EXIST, [0, 0], "abcdefghij").encode();
+        assert_eq!((&bytes[8..16], &bytes[56..58], bytes[44]), (&b"abcdefgh"[..], &b"ij"[..], 10));
+        bytes[58..64].fill(0xff);
+        let found = checked(&SubmissionEntry::decode(&bytes)).expect("it is fine");
+        assert_eq!((found.operation, found.key), (KeyOperation::Exist, Key::new(b"abcdefghij").unwrap()));
+        bytes[44] = 3;
+        assert_eq!(checked(&SubmissionEntry::decode(&bytes)).unwrap().key, Key::new(b"abc").unwrap());
+    }
+
+    #[test]
+    fn each_wrong_field_has_its_status() {
+        let all = [opcode::STORE, opcode::RETRIEVE, opcode::LIST, opcode::DELETE, opcode::EXIST];
+        for opcode in all {
+            let mut long = entry(opcode, [64, 0], "k");
+            long.dwords[1] = 17;
+            assert_eq!(checked(&long), Err(Status::INVALID_FIELD), "{opcode:x}");
+            assert_eq!(checked(&entry(opcode, [64, 0], "thirteenbytes")), Err(Status::INVALID_KEY_SIZE), "{opcode:x}");
+            let empty = checked(&entry(opcode, [64, 0], "")).map(|_| ());
+            let expected = if opcode == opcode::LIST { Ok(()) } else { Err(Status::INVALID_KEY_SIZE) };
+            assert_eq!(empty, expected, "{opcode:x}");
+            let elsewhere = SubmissionEntry { namespace_id: u32::MAX, ..entry(opcode, [64, 0], "k") };
+            assert_eq!(checked(&elsewhere), Err(Status::INVALID_NAMESPACE), "{opcode:x}");
+        }
+        for (entry, expected) in [
+            (entry(opcode::STORE, [4097, 0], "k"), Status::INVALID_VALUE_SIZE),
+            (entry(opcode::RETRIEVE, [(64 << 10) + 1, 0], "k"), Status::INVALID_FIELD),
+            (entry(opcode::LIST, [3, 0], "k"), Status::INVALID_FIELD),
+            (entry(opcode::COMPARE, [0, 0], "k"), Status::INVALID_OPCODE),
+            (entry(opcode::DATASET_MANAGEMENT, [0, 0], "k"), Status::INVALID_OPCODE),
+            (SubmissionEntry { prp1: 2, ..entry(opcode::STORE, [1, 0], "k") }, Status::INVALID_PRP_OFFSET),
+        ] {
+            assert_eq!(checked(&entry), Err(expected), "{entry:?}");
+        }
+        let nothing = SubmissionEntry { prp1: 2, ..entry(opcode::STORE, [0, 0], "k") };
+        assert!(checked(&nothing).is_ok(), "a value without bytes has no data pointer");
+        let flush = SubmissionEntry { namespace_id: u32::MAX, ..entry(opcode::FLUSH, [0, 0], "") };
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
+    }
+
+    #[test]
+    fn options_of_a_store_are_in_the_second_byte_of_dword_11() {
+        for (bits, must_exist, must_be_new) in [(0, false, false), (1, true, false), (2, false, true), (7, true, true)]
+        {
+            let found = checked(&entry(opcode::STORE, [9, bits << 8], "k")).expect("it is fine").operation;
+            let options = StoreOptions { must_exist, must_be_new };
+            assert_eq!(found, KeyOperation::Store { bytes: 9, options }, "{bits:b}");
+        }
+    }
+
+    #[test]
+    fn list_has_as_many_whole_keys_as_there_is_room_for() {
+        let mut space = KeySpace::new(LAYOUT);
+        for key in ["a", "abc", "b", "longer key"] {
+            space.store(Key::new(key.as_bytes()).unwrap(), 10, StoreOptions::default()).unwrap();
+        }
+        let list = |bytes, from| checked(&entry(opcode::LIST, [bytes, 0], from)).unwrap().list(&space);
+        let all = b"\x04\0\0\0\x01\0a\0\x03\0abc\0\0\0\x01\0b\0\x0a\0longer key";
+        assert_eq!(list(64, ""), all);
+        assert_eq!(list(36, "a"), all, "it just fits");
+        assert_eq!(list(35, "a"), [&[3][..], &all[1..20]].concat());
+        assert_eq!(list(64, "ab"), [&[3][..], &all[1..4], &all[8..]].concat(), "from the next one that there is");
+        assert_eq!((list(4, ""), list(64, "z")), (vec![0; 4], vec![0; 4]));
+    }
+
+    #[test]
+    fn identify_tells_the_only_format_and_the_bytes_in_use() {
+        let mut page = vec![0; 4096];
+        KEYS.identify_namespace(777, &mut page);
+        assert_eq!(page[..8], ((1_u64 << 20) + 1200).to_le_bytes());
+        assert_eq!((&page[16..24], &page[24..26]), (&777_u64.to_le_bytes()[..], &[0, 0][..]));
+        assert_eq!(page[32..36], 512_u32.to_le_bytes());
+        assert_eq!(page[72..88], [12, 0, 0, 0, 0, 16, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn deletion_of_a_missing_key_is_an_error_if_the_host_asks_to_be_told() {
+        let mut space = KeySpace::new(LAYOUT);
+        let key = Key::of_number(1);
+        space.store(key, 10, StoreOptions::default()).unwrap();
+        assert_eq!(delete(&mut space, key, true).map(|value| value.map(|value| value.bytes)), Ok(Some(10)));
+        assert_eq!(delete(&mut space, key, true), Err(Status::KEY_DOES_NOT_EXIST));
+        assert_eq!(delete(&mut space, key, false), Ok(None));
+    }
+}

@@ -1,0 +1,356 @@
+//! Keys of a store, and how they outlive the server.
+//!
+//! Values lie where their namespace has room for them. A value is written before its key is known, and a value that is gone keeps its
+//! room until nobody reads it any more, so that a reader finds the old value or the new one, and never a part of each.
+//!
+//! Like a drive with a volatile write cache, the store keeps keys with their values at a flush, and not before: what was stored or
+//! deleted after the last flush is lost with the server. The room of values that the last flush has kept is not used again until the
+//! next one. A store that is opened has the keys of the last flush, each with its whole value.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use phaselink_core::media::keys::{Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+
+use super::index_log::{IndexLog, LoggedKeys};
+use crate::device::tally::locked;
+
+/// Keys of a store.
+#[derive(Debug)]
+pub struct StoreKeys {
+    table: RwLock<KeyTable>,
+    /// Log of the index in the file; none of a store in memory. It is locked for as long as a flush takes.
+    log: Option<Mutex<IndexLog>>,
+}
+
+/// Keys, with what has happened to them since the last flush.
+#[derive(Debug)]
+struct KeyTable {
+    space: KeySpace,
+    changed: BTreeSet<Key>,
+    /// True if all keys have been deleted at once, and the number of times that this has happened.
+    is_cleared: bool,
+    clears: u64,
+}
+
+/// Room that has been reserved for a value.
+#[derive(Debug)]
+pub struct ReservedRoom {
+    /// Length and room of the value.
+    pub value: StoredValue,
+    /// Number of times that all keys had been deleted at once before. If they are again, the room is free like any other.
+    clears: u64,
+}
+
+impl KeyTable {
+    fn new(space: KeySpace) -> KeyTable {
+        KeyTable { space, changed: BTreeSet::new(), is_cleared: false, clears: 0 }
+    }
+
+    /// Returns the records of the keys that have changed.
+    fn changes(&self) -> Vec<Vec<u8>> {
+        self.changed.iter().map(|key| IndexLog::record(*key, self.space.find(*key))).collect()
+    }
+
+    /// Returns the records of all keys.
+    fn all(&self) -> Vec<Vec<u8>> {
+        self.space.from_key(Key::default()).map(|(key, value)| IndexLog::record(*key, Some(value))).collect()
+    }
+}
+
+/// Changes of the keys that a flush makes durable.
+struct FlushedChanges {
+    records: Vec<Vec<u8>>,
+    /// True if the records are those of all keys.
+    is_all: bool,
+    changed: BTreeSet<Key>,
+    is_cleared: bool,
+    held: Vec<phaselink_core::media::keys::GranuleRun>,
+}
+
+impl StoreKeys {
+    /// Makes the keys of a store that ends with the process: none yet.
+    pub(super) fn in_memory(layout: KeyLayout) -> StoreKeys {
+        StoreKeys { table: RwLock::new(KeyTable::new(KeySpace::new(layout))), log: None }
+    }
+
+    /// Makes the keys of a store in a file, as its log has them.
+    ///
+    /// # Errors
+    /// If values overlap, or lie outside the store: the log is damaged.
+    pub(super) fn of_log(layout: KeyLayout, log: IndexLog, keys: LoggedKeys) -> io::Result<StoreKeys> {
+        let mut space = KeySpace::holding(layout);
+        if keys.into_iter().any(|(key, value)| !space.restore(key, value)) {
+            let found = "the store holds values that lie outside of it, or overlap: its index is damaged";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
+        }
+        Ok(StoreKeys { table: RwLock::new(KeyTable::new(space)), log: Some(Mutex::new(log)) })
+    }
+
+    fn reading(&self) -> RwLockReadGuard<'_, KeyTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changing(&self) -> RwLockWriteGuard<'_, KeyTable> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the keys. None of them changes meanwhile, and no room of theirs is used for something else.
+    #[inline]
+    pub fn with<T>(&self, look: impl FnOnce(&KeySpace) -> T) -> T {
+        look(&self.reading().space)
+    }
+
+    /// Returns the bytes that keys and values take.
+    pub fn used_bytes(&self) -> u64 {
+        self.with(KeySpace::used_bytes)
+    }
+
+    /// Reserves room for the value of a key, which is to be written there before [`StoreKeys::commit`].
+    ///
+    /// # Errors
+    /// As [`KeySpace::check_store`] and [`KeySpace::reserve`]. If only room that is held is missing, a flush makes it free.
+    pub fn reserve(&self, key: Key, bytes: u32, options: StoreOptions) -> Result<ReservedRoom, KeyRefusal> {
+        let mut table = self.changing();
+        table.space.check_store(key, options)?;
+        Ok(ReservedRoom { value: table.space.reserve(bytes)?, clears: table.clears })
+    }
+
+    /// Stores a value that has been written to its room. If all keys have been deleted meanwhile, so is this one.
+    ///
+    /// # Errors
+    /// As [`KeySpace::commit`].
+    pub fn commit(&self, key: Key, room: ReservedRoom, options: StoreOptions) -> Result<(), KeyRefusal> {
+        let mut table = self.changing();
+        if room.clears == table.clears {
+            table.space.commit(key, room.value, options)?;
+            self.note(&mut table, key);
+        }
+        Ok(())
+    }
+
+    /// Frees the room of a value that could not be written.
+    pub fn give_back(&self, room: &ReservedRoom) {
+        let mut table = self.changing();
+        if room.clears == table.clears {
+            table.space.give_back(&room.value);
+        }
+    }
+
+    /// Changes a key, as `change` says.
+    ///
+    /// # Errors
+    /// As `change`.
+    pub fn change<T, E>(&self, key: Key, change: impl FnOnce(&mut KeySpace) -> Result<T, E>) -> Result<T, E> {
+        let mut table = self.changing();
+        let changed = change(&mut table.space)?;
+        self.note(&mut table, key);
+        Ok(changed)
+    }
+
+    /// Notes that a key has changed, if changes are kept.
+    fn note(&self, table: &mut KeyTable, key: Key) {
+        if self.log.is_some() {
+            table.changed.insert(key);
+        }
+    }
+
+    /// Deletes all keys, whose values have been cleared.
+    pub fn clear(&self) {
+        let mut table = self.changing();
+        table.space.clear();
+        table.changed.clear();
+        table.clears += 1;
+        table.is_cleared = self.log.is_some();
+    }
+
+    /// Flushes bytes, and makes the keys durable that have these values now. `write` writes bytes of the store.
+    ///
+    /// # Errors
+    /// As `flush` and `write`. Then the next flush makes these keys durable.
+    pub(super) fn flush(
+        &self,
+        flush: impl Fn() -> io::Result<()>,
+        write: impl Fn(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Some(log) = &self.log else { return flush() };
+        let mut log = locked(log);
+        let changes = self.begin_flush(&log);
+        let kept = flush().and_then(|()| match (changes.is_all, changes.records.is_empty()) {
+            (true, _) => log.begin_again(&changes.records, &write, &flush),
+            (false, true) => Ok(()),
+            (false, false) => log.append(&changes.records, &write, &flush),
+        });
+        self.end_flush(changes, kept.is_ok());
+        kept
+    }
+
+    /// Takes the changes that a flush is to make durable.
+    fn begin_flush(&self, log: &IndexLog) -> FlushedChanges {
+        let mut table = self.changing();
+        let mut records = table.changes();
+        // Each record has a head in the log.
+        let bytes = records.iter().map(|record| record.len() + 8).sum();
+        let is_all = table.is_cleared || !records.is_empty() && !log.has_room(bytes);
+        if is_all {
+            records = table.all();
+        }
+        FlushedChanges {
+            records,
+            is_all,
+            changed: std::mem::take(&mut table.changed),
+            is_cleared: std::mem::take(&mut table.is_cleared),
+            held: table.space.take_held(),
+        }
+    }
+
+    /// Frees the room that is free in the index now, or has the next flush keep these changes.
+    fn end_flush(&self, changes: FlushedChanges, is_kept: bool) {
+        let mut table = self.changing();
+        match is_kept {
+            // Room from before all keys were deleted at once is free already.
+            true if !table.is_cleared => table.space.release(changes.held),
+            true => {}
+            false => {
+                if !table.is_cleared {
+                    table.changed.extend(changes.changed);
+                    table.space.hold(changes.held);
+                }
+                table.is_cleared |= changes.is_cleared;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::index_log::index_bytes;
+    use super::*;
+
+    const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 8 * 512, granule_bytes: 512, keys_max: 16 };
+
+    fn opened(disk: &Mutex<Vec<u8>>) -> StoreKeys {
+        let bytes = locked(disk);
+        let read = |at: u64, into: &mut [u8]| {
+            into.copy_from_slice(&bytes[at as usize..][..into.len()]);
+            Ok(())
+        };
+        let (log, keys) = IndexLog::open(LAYOUT, 0, read).unwrap();
+        StoreKeys::of_log(LAYOUT, log, keys).unwrap()
+    }
+
+    fn flush(keys: &StoreKeys, disk: &Mutex<Vec<u8>>, meanwhile: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let write = |at: u64, from: &[u8]| {
+            locked(disk)[at as usize..][..from.len()].copy_from_slice(from);
+            Ok(())
+        };
+        keys.flush(meanwhile, write)
+    }
+
+    fn store(keys: &StoreKeys, number: u64, granules: u32) -> Result<(), KeyRefusal> {
+        let (key, options) = (Key::of_number(number), StoreOptions::default());
+        let value = keys.reserve(key, granules * 512, options)?;
+        keys.commit(key, value, options)
+    }
+
+    fn numbers(keys: &StoreKeys) -> Vec<u32> {
+        keys.with(|space| space.from_key(Key::default()).map(|(_, value)| value.bytes / 512).collect())
+    }
+
+    #[test]
+    fn keys_are_those_of_the_last_flush_and_room_that_it_needs_is_not_used_before_the_next() {
+        let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
+        let keys = opened(&disk);
+        store(&keys, 1, 3).unwrap();
+        store(&keys, 2, 1).unwrap();
+        flush(&keys, &disk, || Ok(())).unwrap();
+        store(&keys, 1, 4).unwrap();
+        assert_eq!(numbers(&opened(&disk)), [3, 1], "the second value of key 1 is not kept yet");
+        assert_eq!(store(&keys, 3, 3), Err(KeyRefusal::Held));
+        flush(&keys, &disk, || Ok(())).unwrap();
+        assert_eq!((numbers(&opened(&disk)), store(&keys, 3, 3)), (vec![4, 1], Ok(())));
+        keys.change(Key::of_number(2), |space| space.delete(Key::of_number(2))).unwrap();
+        flush(&keys, &disk, || Ok(())).unwrap();
+        assert_eq!(numbers(&opened(&disk)), [4, 3]);
+        assert_eq!(opened(&disk).with(KeySpace::inconsistency), None);
+    }
+
+    #[test]
+    fn changes_during_a_flush_are_those_of_the_next_one() {
+        let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
+        let keys = opened(&disk);
+        store(&keys, 1, 1).unwrap();
+        let is_first = Cell::new(true);
+        let meanwhile = || {
+            if is_first.replace(false) {
+                store(&keys, 1, 2).unwrap();
+                store(&keys, 2, 2).unwrap();
+            }
+            Ok(())
+        };
+        flush(&keys, &disk, meanwhile).unwrap();
+        assert_eq!(numbers(&opened(&disk)), [1]);
+        assert_eq!(store(&keys, 3, 4), Err(KeyRefusal::Held), "the first value of key 1 is the one that is kept");
+        flush(&keys, &disk, || Ok(())).unwrap();
+        assert_eq!(numbers(&opened(&disk)), [2, 2]);
+    }
+
+    #[test]
+    fn flush_that_fails_leaves_its_changes_to_the_next_one() {
+        let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
+        let keys = opened(&disk);
+        store(&keys, 1, 4).unwrap();
+        assert!(flush(&keys, &disk, || Err(io::ErrorKind::Other.into())).is_err());
+        store(&keys, 1, 4).unwrap();
+        assert_eq!((numbers(&opened(&disk)), store(&keys, 2, 1)), (vec![], Err(KeyRefusal::Held)));
+        flush(&keys, &disk, || Ok(())).unwrap();
+        assert_eq!((numbers(&opened(&disk)), store(&keys, 2, 1)), (vec![4], Ok(())));
+    }
+
+    #[test]
+    fn log_begins_again_when_it_is_full_and_when_all_keys_go() {
+        let disk = Mutex::new(vec![0; index_bytes(&LAYOUT) as usize]);
+        let keys = opened(&disk);
+        for round in 0..500 {
+            store(&keys, round % 3, 1 + (round % 2) as u32).unwrap();
+            flush(&keys, &disk, || Ok(())).unwrap();
+        }
+        assert_eq!(numbers(&opened(&disk)), numbers(&keys));
+        keys.clear();
+        assert_eq!(store(&keys, 9, 8), Ok(()), "all room is free");
+        flush(&keys, &disk, || Ok(())).unwrap();
+        assert_eq!((numbers(&opened(&disk)), keys.used_bytes()), (vec![8], 8 * 512 + 8));
+    }
+
+    #[test]
+    fn value_whose_room_was_reserved_before_all_keys_went_is_gone_with_them() {
+        let keys = StoreKeys::in_memory(LAYOUT);
+        let (key, options) = (Key::of_number(1), StoreOptions::default());
+        let [stored, failed] = [(); 2].map(|()| keys.reserve(key, 2 * 512, options).unwrap());
+        keys.clear();
+        keys.commit(key, stored, options).unwrap();
+        keys.give_back(&failed);
+        assert_eq!((numbers(&keys), keys.with(KeySpace::inconsistency)), (vec![], None));
+        assert_eq!(store(&keys, 2, 8), Ok(()));
+    }
+
+    #[test]
+    fn damaged_index_is_refused() {
+        let layout = KeyLayout { capacity_bytes: 512, ..LAYOUT };
+        let read = |_: u64, into: &mut [u8]| {
+            into.fill(0);
+            Ok(())
+        };
+        let value = |first| StoredValue { bytes: 1, runs: [(first, 1)].into_iter().collect() };
+        for keys in
+            [vec![(Key::of_number(1), value(1))], vec![(Key::of_number(1), value(0)), (Key::of_number(2), value(0))]]
+        {
+            let (log, _) = IndexLog::open(layout, 0, read).unwrap();
+            let refused = StoreKeys::of_log(layout, log, keys).unwrap_err().to_string();
+            assert!(refused.contains("index is damaged"), "{refused}");
+        }
+    }
+}

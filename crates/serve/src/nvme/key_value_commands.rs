@@ -1,0 +1,133 @@
+//! Execution of commands on a namespace that stores values by their keys. The core's
+//! [rules](phaselink_core::protocol::nvme::rules::key_value) decide, as they do for the simulated controller.
+
+use phaselink_core::media::keys::{Key, KeyRefusal, KeySpace, StoreOptions, StoredValue};
+use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::rules::key_value::{delete, status};
+use phaselink_core::protocol::nvme::rules::{self, Action, Data, KeyCommand, KeyOperation};
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::command::{Command, copy_from_host, copy_to_host, write, write_status};
+use super::host::Host;
+use super::journal::Journal;
+use crate::device::store::{ReservedRoom, Store, StoreKeys};
+
+/// Flushes that a Store waits for until values that are gone have left their room, before it counts as full.
+const FLUSHES_MAX: u32 = 3;
+
+/// Executes a command on a store of keys, without posting a completion. Returns dword 0 of the completion: the length of the value that a
+/// Retrieve or an Exist has found. `reports_missing` is true if the deletion of a key that does not exist is an error, and `space` holds the
+/// longest transfer.
+///
+/// # Errors
+/// The status of a command that is refused or fails; one that the keys refuse has Do Not Retry set, and has changed nothing.
+pub(super) fn execute(
+    command: &Command,
+    keys: &StoreKeys,
+    reports_missing: bool,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+    journal: &mut Journal,
+) -> Result<u64, Status> {
+    let rules::Command { action, data, .. } = command.checked.as_ref().map_err(|status| *status)?;
+    let Action::Key(key_command) = *action else {
+        return command.execute(host, store, space, journal).map(|()| 0);
+    };
+    let KeyCommand { operation, key } = key_command;
+    match operation {
+        KeyOperation::Store { bytes, options } => {
+            let room = reserve(key, bytes, options, keys, store)?;
+            let written = write_value(&room.value, data, host, store, space);
+            written.inspect_err(|_| keys.give_back(&room))?;
+            keys.commit(key, room, options).map_err(|found| refusal(status(found)))?;
+            journal.count_write(bytes.into());
+            Ok(0)
+        }
+        KeyOperation::Retrieve { buffer_bytes } => {
+            // The host may take its time, and others must not wait for it.
+            let value_bytes = keys.with(|found| retrieve(found, key, buffer_bytes, store, space))?;
+            let bytes = value_bytes.min(buffer_bytes);
+            copy_to_host(&cut(data, bytes), &space[..bytes as usize], host)?;
+            journal.count_read(bytes.into());
+            Ok(value_bytes.into())
+        }
+        KeyOperation::Exist => keys.with(|found| found_value(found, key).map(|value| value.bytes.into())),
+        KeyOperation::List { .. } => {
+            let list = keys.with(|found| key_command.list(found));
+            copy_to_host(&cut(data, list.len() as u32), &list, host).map(|()| 0)
+        }
+        KeyOperation::Delete => {
+            keys.change(key, |found| delete(found, key, reports_missing)).map(|_| 0).map_err(refusal)
+        }
+    }
+}
+
+/// Reserves room for a value. Room that values have left since the last flush is free after another one.
+fn reserve(
+    key: Key,
+    bytes: u32,
+    options: StoreOptions,
+    keys: &StoreKeys,
+    store: &Store,
+) -> Result<ReservedRoom, Status> {
+    for _ in 0..FLUSHES_MAX {
+        match keys.reserve(key, bytes, options) {
+            Err(KeyRefusal::Held) => store.flush().map_err(|error| write_status(&error))?,
+            Err(found) => return Err(refusal(status(found))),
+            Ok(room) => return Ok(room),
+        }
+    }
+    Err(refusal(status(KeyRefusal::Full)))
+}
+
+/// Copies the host's data to the room of a value.
+fn write_value(
+    value: &StoredValue,
+    data: &Data,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+) -> Result<(), Status> {
+    let space = &mut space[..value.bytes as usize];
+    let granule = store.geometry().block_bytes;
+    let mut parts = value.parts(value.bytes, granule);
+    match (parts.next(), parts.next()) {
+        (None, _) => Ok(()),
+        (Some((offset, _)), None) => write(offset, data, store, space, host),
+        _ => {
+            copy_from_host(data, space, host)?;
+            let mut rest = &*space;
+            for (offset, bytes) in value.parts(value.bytes, granule) {
+                let (part, others) = rest.split_at(bytes as usize);
+                store.write(offset, part).map_err(|error| write_status(&error))?;
+                rest = others;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Copies as much of a value into `space` as the host's buffer has room for. Returns the length of the value.
+fn retrieve(found: &KeySpace, key: Key, buffer_bytes: u32, store: &Store, space: &mut [u8]) -> Result<u32, Status> {
+    let value = found_value(found, key)?;
+    let bytes = value.bytes.min(buffer_bytes);
+    let mut rest = &mut space[..bytes as usize];
+    for (offset, bytes) in value.parts(bytes, found.layout().granule_bytes) {
+        let (part, others) = rest.split_at_mut(bytes as usize);
+        store.read(offset, part).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
+        rest = others;
+    }
+    Ok(value.bytes)
+}
+
+fn found_value(found: &KeySpace, key: Key) -> Result<&StoredValue, Status> {
+    found.find(key).ok_or_else(|| refusal(status(KeyRefusal::Missing)))
+}
+
+/// Returns the first bytes of a command's data.
+fn cut(data: &Data, bytes: u32) -> Data {
+    let mut data = data.clone();
+    data.truncate(bytes);
+    data
+}
