@@ -28,7 +28,7 @@ fn no_two_keys_of_a_section_share_a_text_and_none_leans_on_another() {
     let header = drive.header();
     let (fault, stage, constant) = (Fault::default(), StackStage::default(), UncertainConstant::default());
     let lists: [&dyn Section; 4] = [&header, &fault, &stage, &constant];
-    let parts: [&dyn Section; 15] = [
+    let parts: [&dyn Section; 16] = [
         &drive.link,
         &drive.switch,
         &drive.peer,
