@@ -48,9 +48,9 @@ fn value(drive: &Drive) -> Option<BrokenCondition> {
     let (value_kib, transfer_kib) = (drive.key_value.value_max_kib, drive.limits().transfer_bytes / 1024);
     BrokenCondition::when(
         value_kib > transfer_kib,
-        &["key_value.value_max_kib", "nvme.max_transfer_kib"],
+        &["key_value.value_max_kib"],
         format!("key_value.value_max_kib is {value_kib}, and the largest transfer of a command is {transfer_kib} KiB"),
-        format!("key_value.value_max_kib up to {transfer_kib}, or a larger nvme.max_transfer_kib"),
+        format!("key_value.value_max_kib up to {transfer_kib}, or larger transfers"),
     )
 }
 
@@ -82,7 +82,7 @@ fn cache(drive: &Drive) -> Option<BrokenCondition> {
     )
 }
 
-/// A drive of values has no logical blocks, which zones, placement and namespaces divide.
+/// A drive of values has no logical blocks, which zones and placement divide.
 fn others(drive: &Drive) -> Option<BrokenCondition> {
     let given = [
         ("[zones]", drive.zones.is_there(), "no key of [zones]: values have no write pointer"),
@@ -91,16 +91,11 @@ fn others(drive: &Drive) -> Option<BrokenCondition> {
             drive.placement.is_there(),
             "no key of [placement]: a store names no placement identifier here",
         ),
-        (
-            "nvme.namespaces above 1",
-            drive.nvme.namespaces > 1,
-            "nvme.namespaces = 1: all keys are those of one namespace",
-        ),
     ];
     let (found, _, allowed) = given.into_iter().find(|(_, is_given, _)| *is_given)?;
     BrokenCondition::when(
         true,
-        &["key_value.value_max_kib", "zones.size_mib", "placement.handles", "nvme.namespaces"],
+        &["key_value.value_max_kib", "zones.size_mib", "placement.handles"],
         format!("{found} is given for a drive that stores values by their keys"),
         format!("{allowed}; or no key of [key_value]"),
     )

@@ -29,7 +29,7 @@ const FLASH: [&str; 5] = [
 
 #[test]
 fn lone_value_takes_as_long_as_a_block_and_the_time_to_find_its_key() {
-    for (direction, bytes) in [("randread", 512), ("randread", 4096), ("randread", 16384), ("randwrite", 4096)] {
+    for (direction, bytes) in [("randread", 512), ("randread", 4096), ("randread", 8192), ("randwrite", 4096)] {
         // A write would meet the cells that the one before it programs.
         let ios = if direction == "randwrite" { 1 } else { 50 };
         let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
@@ -48,8 +48,8 @@ fn closed_form_of_a_lone_value_is_exact_and_a_bound_with_an_index_on_the_media()
         let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0);
         predicted.expect("NVMe has a closed form")
     };
-    for (direction, ios) in [("randread", 100), ("randwrite", 1)] {
-        let job = format!("rw={direction} bs=4k size=16m iodepth=1 number_ios={ios}");
+    for (direction, bytes, ios) in [("randread", 4096, 100), ("randread", 16_384, 100), ("randwrite", 4096, 1)] {
+        let job = format!("rw={direction} bs={bytes} size=16m iodepth=1 number_ios={ios}");
         let drive = keyed(&[]);
         assert_exact(direction, &latency(&drive, &job), &run(&drive, &job));
         let paged = keyed(&["key_value.index_cache_kib=64"]);
@@ -67,8 +67,10 @@ fn keys_of_pages_that_are_not_in_memory_cost_a_read_of_the_media_each() {
     // 16 of 782 pages are in memory.
     assert!((1_800..=2_100).contains(&reads), "{reads}");
     assert_eq!((counter(&part, "index_writes"), counter(&whole, "index_reads")), (0, 0), "reads change no page");
-    let (whole, part) = (figures(&whole).total.mean(), figures(&part).total.mean());
-    assert!(part > whole + (whole - Span::from_us(2)) / 2, "{whole:?} {part:?}");
+    // A page takes 304 ns of the cells and 4 KiB at 2 bytes/ns.
+    let expected = figures(&whole).total.mean() + Span::from_ns(304 + 2_048) / 2_000 * reads;
+    let (found, tolerance) = (figures(&part).total.mean(), Span::from_ns(40));
+    assert!(found.max(expected) - found.min(expected) < tolerance, "{found:?} {expected:?}");
     let stores =
         run(&keyed(&["key_value.index_cache_kib=64"]), "rw=randwrite bs=4k size=128m iodepth=1 number_ios=2000");
     let written = counter(&stores, "index_writes");
@@ -82,7 +84,7 @@ fn replaced_values_leave_their_room_and_no_key_is_lost() {
     let outcome = run(&drive, "rw=randrw rwmixread=50 bs=3k size=384m iodepth=16 number_ios=400000");
     let of = |name: &str| counter(&outcome, name);
     assert_eq!((of("keys"), of("key_refusals")), (131_072, 0));
-    assert!(of("value_stores") > 150_000 && of("value_retrieves") > 150_000);
+    assert!(of("value_stores") > 80_000 && of("value_retrieves") > 80_000);
     // A drive that is three quarters full has room for garbage collection to wait until much of a block is gone.
     let amplification = of("write_amplification_percent");
     assert!((100..400).contains(&amplification), "{amplification}");
@@ -107,7 +109,7 @@ fn jobs_whose_keys_or_values_the_drive_cannot_have_are_refused_with_what_it_can(
     let read = ("rw", "randread");
     for (options, found) in [
         (&[read, ("bs", "128k"), ("size", "1m")][..], "values have 131072 bytes; allowed: up to 65536 bytes"),
-        (&[read, ("bsrange", "4k-8k"), ("size", "1m")], "sizes; allowed: one size of all reads and writes"),
+        (&[read, ("bssplit", "4k/50:8k/50"), ("size", "1m")], "sizes; allowed: one size of all reads and writes"),
         (&[read, ("bs", "512"), ("size", "256m")], "there are 524288 keys, a key for each 512 bytes of size"),
         (&[("rw", "randwrite"), ("bs", "64k")], "and 1 more that are being replaced, fill the drive"),
     ] {
@@ -128,8 +130,8 @@ fn keys_of_a_drive_that_contradict_each_other_are_refused() {
         (&["key_value.keys_max=5"][..], "key_value.keys_max is given for a drive with logical blocks"),
         (&["key_value.value_max_kib=256"], "and the largest transfer of a command is 128 KiB"),
         (&["key_value.value_max_kib=64", "zones.size_mib=64"], "[zones] is given for a drive that stores values"),
-        (&["key_value.value_max_kib=64", "nvme.namespaces=2"], "nvme.namespaces above 1 is given"),
-        (&["key_value.value_max_kib=64", "key_value.index_cache_kib=31250"], "the index of 1000000 keys has 31252 KiB"),
+        (&["key_value.value_max_kib=64", "nvme.namespaces=2"], "nvme.namespaces is 2 in a drive with keys and values"),
+        (&["key_value.value_max_kib=64", "key_value.index_cache_kib=31252"], "the index of 1000000 keys has 31252 KiB"),
         (
             &["key_value.value_max_kib=64", "media.capacity_mib=31", "key_value.index_cache_kib=64"],
             "bytes for values beside",

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use crate::number::{length, narrow};
+use crate::number::{length, low_u32, narrow};
 pub use pages::{IndexAccess, IndexPages};
 use room::Room;
 
@@ -98,11 +98,11 @@ pub struct StoredValue {
 impl StoredValue {
     /// Returns offset and length in bytes of each part of the first `bytes` bytes of the value, or of all of it if that is less.
     pub fn parts(&self, bytes: u32, granule_bytes: u32) -> impl Iterator<Item = (u64, u32)> {
-        let mut left = bytes.min(self.bytes);
+        let (mut left, granule) = (bytes.min(self.bytes), u64::from(granule_bytes));
         let runs = self.runs.iter().map(move |(first, granules)| {
-            let here = left.min(granules * granule_bytes);
+            let here = low_u32((u64::from(*granules) * granule).min(left.into()));
             left -= here;
-            (first * u64::from(granule_bytes), here)
+            (first * granule, here)
         });
         runs.take_while(|(_, bytes)| *bytes > 0)
     }

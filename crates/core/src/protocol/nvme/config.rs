@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 use crate::time::Span;
 
@@ -108,13 +109,19 @@ impl Nvme {
         )
     }
 
-    /// Returns the problem that a drive with zones is divided into namespaces, since all of its zones are those of one.
-    pub(super) fn broken_namespaces(&self, has_zones: bool) -> Option<BrokenCondition> {
+    /// Returns the problem that a drive with zones or keys is divided into namespaces, since all of them are those of one.
+    pub(super) fn broken_namespaces(&self, drive: &Drive) -> Option<BrokenCondition> {
+        let zones: &[&str] = &["nvme.namespaces", "zones.size_mib"];
+        let (is_there, keys, what, section) = if drive.key_value.is_there() {
+            (true, &["nvme.namespaces", "key_value.value_max_kib"][..], "keys and values", "[key_value]")
+        } else {
+            (drive.zones.is_there(), zones, "zones", "[zones]")
+        };
         BrokenCondition::when(
-            has_zones && self.namespaces > 1,
-            &["nvme.namespaces", "zones.size_mib"],
-            format!("nvme.namespaces is {} in a drive with zones", self.namespaces),
-            String::from("nvme.namespaces = 1, or no key of [zones]"),
+            is_there && self.namespaces > 1,
+            keys,
+            format!("nvme.namespaces is {} in a drive with {what}", self.namespaces),
+            format!("nvme.namespaces = 1, or no key of {section}"),
         )
     }
 

@@ -144,11 +144,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
     let fetched = ledger.cursor();
     ledger.spend(Stage::Parse, parts.drive.nvme.parse + key_lookup(parts));
+    // The list of a value's pages is read when its key is found, and that of blocks at once.
+    let listed = if parts.drive.key_value.is_there() { ledger.cursor() } else { fetched };
     let access = parts.access_by(workload, class, split.commands);
     match class.direction {
         DataDirection::Read => {
             ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Read));
-            read(parts, &mut ledger, fetched, split, access);
+            read(parts, &mut ledger, listed, split, access);
         }
         DataDirection::Write => write(parts, &mut ledger, split, access),
     }

@@ -191,6 +191,21 @@ impl Command {
             Action::Key(command) => command.op(),
         }
     }
+
+    /// Returns the command of an entry that is about keys.
+    ///
+    /// # Errors
+    /// Invalid Field for a buffer that is larger than a transfer, and the errors of the data pointer.
+    #[cold]
+    fn of_key(entry: &SubmissionEntry, command: KeyCommand, limits: &Limits) -> Result<Command, Status> {
+        let bytes = command.data_bytes();
+        if bytes > limits.transfer_bytes_max {
+            return Err(Status::INVALID_FIELD);
+        }
+        let data = if bytes > 0 { Data::of(entry, bytes)? } else { Data::none() };
+        let (action, placement) = (Action::Key(command), WritePlacement::default());
+        Ok(Command { action, namespace: entry.namespace_id, offset: 0, bytes, data, placement })
+    }
 }
 
 impl Action {

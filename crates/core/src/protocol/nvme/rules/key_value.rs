@@ -4,11 +4,9 @@
 //! A key is in dwords 2, 3, 14 and 15 of a command, its length in the lowest byte of dword 11, and options in the byte above. Dword 10
 //! is the length of the value or of the host's buffer, in bytes. A value is retrieved as far as the buffer goes.
 
-use super::{Command, Data, Limits, WritePlacement};
 use crate::drive::Drive;
 use crate::media::keys::{KEY_BYTES_MAX, Key, KeyLayout, KeyRefusal, KeySpace, StoreOptions, StoredValue};
 use crate::number::low_u32;
-use crate::protocol::nvme::rules::Action;
 use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
@@ -189,23 +187,6 @@ impl KeyCommand {
     }
 }
 
-impl Command {
-    /// Returns the command of an entry that is about keys.
-    ///
-    /// # Errors
-    /// Invalid Field for a buffer that is larger than a transfer, and the errors of the data pointer.
-    #[cold]
-    pub(super) fn of_key(entry: &SubmissionEntry, command: KeyCommand, limits: &Limits) -> Result<Command, Status> {
-        let bytes = command.data_bytes();
-        if bytes > limits.transfer_bytes_max {
-            return Err(Status::INVALID_FIELD);
-        }
-        let data = if bytes > 0 { Data::of(entry, bytes)? } else { Data::none() };
-        let (action, placement) = (Action::Key(command), WritePlacement::default());
-        Ok(Command { action, namespace: entry.namespace_id, offset: 0, bytes, data, placement })
-    }
-}
-
 /// Returns the key of an entry, whose bytes behind its length mean nothing.
 fn key_of(entry: &SubmissionEntry, length: u32) -> Result<Key, Status> {
     let [.., fourteen, fifteen] = entry.dwords;
@@ -249,6 +230,7 @@ pub fn delete(space: &mut KeySpace, key: Key, reports_missing: bool) -> Result<O
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Action, Command, Limits};
     use super::*;
 
     const LAYOUT: KeyLayout = KeyLayout { capacity_bytes: 1 << 20, granule_bytes: 512, keys_max: 100 };
