@@ -275,6 +275,13 @@ class PlacementSection(TypedDict, total=False):
     groups: int
     isolation: Literal["initial", "persistent"]
 
+class KeyValueSection(TypedDict, total=False):
+    value_max_kib: int
+    key_max_bytes: int
+    keys_max: int
+    index_cache_kib: int
+    lookup_ns: float
+
 class NvmeSection(TypedDict, total=False):
     queue_pairs: int
     queue_entries: int
@@ -383,6 +390,7 @@ class Sections(TypedDict, total=False):
     volume: VolumeSection | str
     zones: ZonesSection | str
     placement: PlacementSection | str
+    key_value: KeyValueSection | str
     nvme: NvmeSection | str
     dc_express: DcExpressSection | str
     moneta: MonetaSection | str
