@@ -46,10 +46,9 @@ impl Case {
         let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
         // So do rarities.
         let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
-        // And so do data placement and zones.
+        // And so does data placement.
         let placement = draw::placement(&mut Random::stream(seed, "torture placement"), own);
-        let zones = draw::zones(&mut Random::stream(seed, "torture zones"), own);
-        let all = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement).chain(zones);
+        let all = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).chain(placement);
         let set = all.collect();
         case.take_all(without_doubles(set), |case, set| case.set = set);
         if case.has_narrow_tags() {

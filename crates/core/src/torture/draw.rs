@@ -138,26 +138,6 @@ pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
-/// Draws zones for an NVMe drive, in a third of the cases.
-pub(super) fn zones(random: &mut Random, own: &Drive) -> Vec<String> {
-    if own.interface != Interface::Nvme || !random.bits().is_multiple_of(3) {
-        return Vec::new();
-    }
-    let size = one_of(random, &[2, 4, 16, 64]);
-    let capacity = size - one_of(random, &[0, 0, 1]);
-    let open = one_of(random, &[1, 2, 8]);
-    let active = open + one_of(random, &[0, 1, 4]);
-    let append = one_of(random, &[4, 16, 128]);
-    let keys = [
-        format!("size_mib={size}"),
-        format!("capacity_mib={capacity}"),
-        format!("open_max={open}"),
-        format!("active_max={active}"),
-        format!("append_max_kib={append}"),
-    ];
-    keys.into_iter().map(|key| format!("zones.{key}")).collect()
-}
-
 /// Draws one of the given values.
 pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
