@@ -84,7 +84,8 @@ fn replaced_values_leave_their_room_and_no_key_is_lost() {
     let outcome = run(&drive, "rw=randrw rwmixread=50 bs=3k size=384m iodepth=16 number_ios=400000");
     let of = |name: &str| counter(&outcome, name);
     assert_eq!((of("keys"), of("key_refusals")), (131_072, 0));
-    assert!(of("value_stores") > 80_000 && of("value_retrieves") > 80_000);
+    let (stores, retrieves) = (of("value_stores"), of("value_retrieves"));
+    assert!(stores > 50_000 && retrieves > 50_000, "{stores} {retrieves}");
     // A drive that is three quarters full has room for garbage collection to wait until much of a block is gone.
     let amplification = of("write_amplification_percent");
     assert!((100..400).contains(&amplification), "{amplification}");
@@ -133,7 +134,7 @@ fn keys_of_a_drive_that_contradict_each_other_are_refused() {
         (&["key_value.value_max_kib=64", "nvme.namespaces=2"], "nvme.namespaces is 2 in a drive with keys and values"),
         (&["key_value.value_max_kib=64", "key_value.index_cache_kib=31252"], "the index of 1000000 keys has 31252 KiB"),
         (
-            &["key_value.value_max_kib=64", "media.capacity_mib=31", "key_value.index_cache_kib=64"],
+            &["key_value.value_max_kib=64", "media.capacity_mib=30", "key_value.index_cache_kib=64"],
             "bytes for values beside",
         ),
         (

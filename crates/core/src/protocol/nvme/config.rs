@@ -2,7 +2,6 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
-use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 use crate::time::Span;
 
@@ -110,15 +109,13 @@ impl Nvme {
     }
 
     /// Returns the problem that a drive with zones or keys is divided into namespaces, since all of them are those of one.
-    pub(super) fn broken_namespaces(&self, drive: &Drive) -> Option<BrokenCondition> {
-        let zones: &[&str] = &["nvme.namespaces", "zones.size_mib"];
-        let (is_there, keys, what, section) = if drive.key_value.is_there() {
-            (true, &["nvme.namespaces", "key_value.value_max_kib"][..], "keys and values", "[key_value]")
-        } else {
-            (drive.zones.is_there(), zones, "zones", "[zones]")
+    pub(super) fn broken_namespaces(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
+        let (keys, what, section): (&[&str], _, _) = match has_keys {
+            true => (&["nvme.namespaces", "key_value.value_max_kib"], "keys and values", "[key_value]"),
+            false => (&["nvme.namespaces", "zones.size_mib"], "zones", "[zones]"),
         };
         BrokenCondition::when(
-            is_there && self.namespaces > 1,
+            (has_zones || has_keys) && self.namespaces > 1,
             keys,
             format!("nvme.namespaces is {} in a drive with {what}", self.namespaces),
             format!("nvme.namespaces = 1, or no key of {section}"),

@@ -89,7 +89,7 @@ impl Protocol for Nvme {
             self.broken_fetch(),
             self.broken_atomicity(),
             self.broken_coalescing(),
-            self.broken_namespaces(drive),
+            self.broken_namespaces(drive.zones.is_there(), drive.key_value.is_there()),
         ]
         .into_iter()
         .flatten()

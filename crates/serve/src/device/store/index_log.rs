@@ -81,8 +81,9 @@ impl IndexLog {
         }
         let mut records = vec![0; (half_bytes(&layout) - HEAD_BYTES) as usize];
         read(log.place() + HEAD_BYTES, &mut records)?;
-        let (keys, bytes) = decode(&records, log.generation);
-        log.end = HEAD_BYTES + bytes;
+        // The end stays that of the half, so that the next change begins the other one: whole records may be behind one that is torn, and
+        // would count again once something has been written over it.
+        let keys = decode(&records, log.generation);
         Ok((log, keys))
     }
 
@@ -166,7 +167,8 @@ impl IndexLog {
         let (half, generation) = (1 - self.half, self.generation + 1);
         let place = self.start + half * half_bytes(&self.layout);
         let bytes = IndexLog::sealed(records, generation);
-        write(place + HEAD_BYTES, &bytes)?;
+        // The end of an earlier attempt of the same generation, which came to no head, may be behind these records.
+        write(place + HEAD_BYTES, &[&bytes[..], &[0; RECORD_HEAD_BYTES]].concat())?;
         flush()?;
         write(place, &self.head(generation))?;
         flush()?;
@@ -196,8 +198,8 @@ fn checksum(generation: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns the keys that records leave in the end, and the bytes of the records that are whole.
-fn decode(records: &[u8], generation: u64) -> (LoggedKeys, u64) {
+/// Returns the keys that records leave, up to the first record that is not whole.
+fn decode(records: &[u8], generation: u64) -> LoggedKeys {
     let mut keys = std::collections::BTreeMap::new();
     let mut rest = records;
     while let Some((record, others)) = split_record(rest, generation) {
@@ -208,7 +210,7 @@ fn decode(records: &[u8], generation: u64) -> (LoggedKeys, u64) {
         };
         rest = others;
     }
-    (keys.into_iter().collect(), (records.len() - rest.len()) as u64)
+    keys.into_iter().collect()
 }
 
 /// Returns the first record, and the bytes behind it, if it is whole.
@@ -299,7 +301,8 @@ mod tests {
         let expected =
             [(2, 700), (3, 0)].map(|(number, bytes)| (key(number), value(bytes, &[(number, 1), (number + 50, 2)])));
         assert_eq!(keys, expected);
-        assert_eq!((again.half, again.generation, again.end), (log.half, log.generation, log.end));
+        assert_eq!((again.half, again.generation), (log.half, log.generation));
+        assert!(log.has_room(9) && !again.has_room(9), "each server begins a half of its own");
         let longest =
             IndexLog::record(key(0), Some(&value(4096, &[(u64::MAX, 1); phaselink_core::media::keys::PARTS_MAX])));
         assert!((longest.len() + RECORD_HEAD_BYTES) as u64 * 2 <= KEY_ROOM_BYTES);
@@ -341,6 +344,28 @@ mod tests {
         log.begin_again(&[put(1, 1)], write, || Ok(())).unwrap();
         log.begin_again(&[put(4, 4)], write, || Ok(())).unwrap();
         assert_eq!(disk.open().1.len(), 1, "two of three records of the first generation are behind it");
+    }
+
+    #[test]
+    fn whole_records_behind_a_torn_one_never_count() {
+        let disk = Disk::new();
+        let (mut log, _) = disk.open();
+        let write = |at, bytes: &[u8]| disk.write(at, bytes);
+        log.begin_again(&[put(1, 1)], write, || Ok(())).unwrap();
+        let torn_at = (log.place() + log.end) as usize + RECORD_HEAD_BYTES;
+        log.append(&[put(2, 2), put(3, 3)], write, || Ok(())).unwrap();
+        disk.bytes.borrow_mut()[torn_at] ^= 1;
+        let (mut log, keys) = disk.open();
+        assert_eq!(keys.len(), 1);
+        let record = IndexLog::sealed(&[put(1, 1)], 0).len();
+        // The power fails before the new half has its head, and records of three keys are left there.
+        *disk.left.borrow_mut() = 3 * record;
+        log.begin_again(&[put(1, 1), put(2, 2), put(3, 3)], write, || Ok(())).unwrap_err();
+        *disk.left.borrow_mut() = usize::MAX;
+        let (mut log, keys) = disk.open();
+        assert_eq!(keys.len(), 1);
+        log.begin_again(&[put(4, 4)], write, || Ok(())).unwrap();
+        assert_eq!(disk.open().1, [(key(4), value(4, &[(4, 1), (54, 2)]))]);
     }
 
     #[test]

@@ -313,8 +313,8 @@ mod tests {
         let list = |bytes, from| checked(&entry(opcode::LIST, [bytes, 0], from)).unwrap().list(&space);
         let all = b"\x04\0\0\0\x01\0a\0\x03\0abc\0\0\0\x01\0b\0\x0a\0longer key";
         assert_eq!(list(64, ""), all);
-        assert_eq!(list(36, "a"), all, "it just fits");
-        assert_eq!(list(35, "a"), [&[3][..], &all[1..20]].concat());
+        assert_eq!(list(32, "a"), all, "it just fits");
+        assert_eq!(list(31, "a"), [&[3][..], &all[1..20]].concat());
         assert_eq!(list(64, "ab"), [&[3][..], &all[1..4], &all[8..]].concat(), "from the next one that there is");
         assert_eq!((list(4, ""), list(64, "z")), (vec![0; 4], vec![0; 4]));
     }
