@@ -580,7 +580,7 @@ impl Conversation {
             flags: if dice.one_in(30) { dice.below(256) as u8 } else { 0 },
             command_id: self.next_id,
             namespace_id: if dice.one_in(20) { dice.of(&[0, 2, u32::MAX]) } else { 1 },
-            dwords_2_3: dice.below(12) << 8 * dice.below(2),
+            dwords_2_3: dice.below(12) << (8 * dice.below(2)),
             prp1,
             prp2,
             dwords: [bytes as u32, (key_bytes | options) as u32, 0, 0, 0, 0],

@@ -439,7 +439,8 @@ fn key_command(script: &mut Script<'_>) -> [u8; 64] {
         [opcode::STORE, opcode::STORE, opcode::RETRIEVE, opcode::LIST, opcode::DELETE, opcode::EXIST, opcode::FLUSH];
     let opcode = all[usize::from(script.byte()) % all.len()];
     let (key, options, length) = (script.byte(), u32::from(script.byte()), script.number(2) as u32);
-    let mut bytes = command(opcode, 1, address(script), [length % 4100, options % 4 << 8 | 1 + u32::from(key % 4)]);
+    let dword11 = ((options % 4) << 8) | (1 + u32::from(key % 4));
+    let mut bytes = command(opcode, 1, address(script), [length % 4100, dword11]);
     bytes[8] = key % 32;
     bytes[32..40].copy_from_slice(&address(script).to_le_bytes());
     spoil(&mut bytes, script);
