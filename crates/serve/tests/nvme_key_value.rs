@@ -78,31 +78,23 @@ fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
     (0..bytes).map(|place| (place as u8).wrapping_mul(7) ^ seed ^ (place >> 8) as u8).collect()
 }
 
-fn identify(bench: &mut Bench, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
-    bench.machine.memory[DATA as usize..][..4096].fill(0xee);
-    let dwords = [cns, command_set << 24, 0, 0, 0, 0];
-    let fields = Fields { opcode: admin::IDENTIFY, namespace, prp: [DATA, 0], dwords, ..Fields::default() };
-    let status = bench.administer(fields).status;
-    (status, bench.machine.memory[DATA as usize..][..4096].to_vec())
-}
-
 #[test]
 fn drive_of_values_announces_its_command_set_alone_and_its_only_format() {
     let mut bench = Bench::with(KEYED);
     assert_eq!(bench.get(4) >> 5 & 0x41, 0x40, "CAP.CSS: others, and not NVM");
     assert_eq!(bench.identify(0x1c, 0).1[..2], [0b10, 0], "combination 0");
     assert_eq!(bench.identify(3, 1).1[20..25], [4, 1, 0, 0, 1], "command set identifier");
-    let (status, page) = identify(&mut bench, 5, 1, 1);
+    let (status, page) = bench.identify_set(5, 1, 1);
     assert_eq!((status, u64_at(&page, 0)), (Status::SUCCESS, (1 << 20) + 64 * 16));
     assert_eq!(page[72..84], [16, 0, 0, 0, 0, 0, 1, 0, 64, 0, 0, 0]);
-    assert_eq!(identify(&mut bench, 6, 1, 0), (Status::SUCCESS, vec![0; 4096]));
-    assert_eq!(identify(&mut bench, 7, 1, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(identify(&mut bench, 7, 0, 0).1[..4], [0; 4]);
+    assert_eq!(bench.identify_set(6, 1, 0), (Status::SUCCESS, vec![0; 4096]));
+    assert_eq!(bench.identify_set(7, 1, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.identify_set(7, 0, 0).1[..4], [0; 4]);
     for (cns, command_set) in [(0, 0), (0x11, 0), (5, 0), (6, 0), (5, 2), (6, 2)] {
-        assert_eq!(identify(&mut bench, cns, command_set, 1).0, Status::INVALID_FIELD, "{cns:x} {command_set}");
+        assert_eq!(bench.identify_set(cns, command_set, 1).0, Status::INVALID_FIELD, "{cns:x} {command_set}");
     }
     for cns in [5, 6, 7] {
-        assert_eq!(identify(&mut Bench::new(), cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
+        assert_eq!(Bench::new().identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no keys");
     }
     let controller = bench.identify(1, 0).1;
     assert_eq!((controller[256] >> 3 & 1, controller[520], controller[534]), (0, 1 << 6, 0), "OACS, ONCS, OCFS");

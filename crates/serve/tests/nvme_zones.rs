@@ -70,14 +70,6 @@ fn report(bench: &mut Bench, slba: u64) -> Vec<(u8, u64)> {
     (0..u64_at(report, 0)).map(zone).collect()
 }
 
-fn identify(bench: &mut Bench, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
-    bench.machine.memory[DATA as usize..][..4096].fill(0xee);
-    let dwords = [cns, command_set << 24, 0, 0, 0, 0];
-    let fields = Fields { opcode: admin::IDENTIFY, namespace, prp: [DATA, 0], dwords, ..Fields::default() };
-    let status = bench.administer(fields).status;
-    (status, bench.machine.memory[DATA as usize..][..4096].to_vec())
-}
-
 #[test]
 fn drive_with_zones_announces_its_command_set_and_its_limits() {
     let mut bench = Bench::with(ZONED);
@@ -85,15 +77,15 @@ fn drive_with_zones_announces_its_command_set_and_its_limits() {
     assert_eq!(bench.identify(0x1c, 0).1[0], 0b101, "combination 0");
     let ids = bench.identify(3, 1).1;
     assert_eq!(ids[20..25], [4, 1, 0, 0, 2], "command set identifier");
-    let (status, page) = identify(&mut bench, 5, 2, 1);
+    let (status, page) = bench.identify_set(5, 2, 1);
     assert_eq!((status, &page[4..12]), (Status::SUCCESS, &[3, 0, 0, 0, 2, 0, 0, 0][..]));
     assert_eq!((u64_at(&page, 2816), page[2824]), (LAYOUT.zone_blocks, 0));
-    assert_eq!(identify(&mut bench, 6, 2, 0).1[0], 4, "ZASL: 16 pages");
-    assert_eq!(identify(&mut bench, 7, 2, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(identify(&mut bench, 7, 0, 0).1[..4], [0; 4]);
+    assert_eq!(bench.identify_set(6, 2, 0).1[0], 4, "ZASL: 16 pages");
+    assert_eq!(bench.identify_set(7, 2, 0).1[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bench.identify_set(7, 0, 0).1[..4], [0; 4]);
     for cns in [5, 6, 7] {
-        assert_eq!(identify(&mut bench, cns, 1, 1).0, Status::INVALID_FIELD, "no key-value command set");
-        assert_eq!(identify(&mut Bench::new(), cns, 2, 1).0, Status::INVALID_FIELD, "no zones");
+        assert_eq!(bench.identify_set(cns, 1, 1).0, Status::INVALID_FIELD, "no key-value command set");
+        assert_eq!(Bench::new().identify_set(cns, 2, 1).0, Status::INVALID_FIELD, "no zones");
     }
     assert_eq!(u64_at(&bench.identify(0, 1).1, 0), BLOCKS);
 }

@@ -233,14 +233,14 @@ impl Bench {
     }
 
     pub(crate) fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
+        self.identify_set(cns, 0, namespace)
+    }
+
+    /// Asks for a data structure of a command set.
+    pub(crate) fn identify_set(&mut self, cns: u32, command_set: u32, namespace: u32) -> (Status, Vec<u8>) {
         self.machine.memory[DATA as usize..][..4096].fill(0xee);
-        let fields = Fields {
-            opcode: admin::IDENTIFY,
-            namespace,
-            prp: [DATA, 0],
-            dwords: [cns, 0, 0, 0, 0, 0],
-            ..Fields::default()
-        };
+        let dwords = [cns, command_set << 24, 0, 0, 0, 0];
+        let fields = Fields { opcode: admin::IDENTIFY, namespace, prp: [DATA, 0], dwords, ..Fields::default() };
         let status = self.administer(fields).status;
         (status, self.machine.memory[DATA as usize..][..4096].to_vec())
     }

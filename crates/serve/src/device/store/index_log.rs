@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The half with the higher generation counts. It begins with all keys, and each flush appends those that have changed since the one
-//! before. If there is no room for them, all keys go to the other half, whose head is written last. A record has the generation in its
-//! checksum, so that the log ends at the first one that is not whole, or is left from another time.
+//! before. At the first flush of a server, and where there is no room for them, all keys go to the other half, whose head is written
+//! last. A record has the generation in its checksum, so that the log ends at the first one that is not whole, or is left from another
+//! time.
 
 use std::io;
 
