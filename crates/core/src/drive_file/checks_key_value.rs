@@ -1,7 +1,8 @@
 //! Conditions between keys of a drive that stores values by their keys. Keys that would change nothing are refused.
 
+use super::checks_sections;
 use crate::config::KeyValues;
-use crate::drive::{Drive, Interface};
+use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
 /// All conditions that `drive` breaks.
@@ -22,24 +23,18 @@ fn inert(keys: &KeyValues) -> Option<BrokenCondition> {
         ("key_value.index_cache_kib", keys.index_cache_kib != usual.index_cache_kib),
         ("key_value.lookup_ns", keys.lookup != usual.lookup),
     ];
-    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
-    BrokenCondition::when(
-        true,
-        &["key_value.value_max_kib"],
-        format!("{key} is given for a drive with logical blocks, where it has no effect"),
-        format!("key_value.value_max_kib above 0, or no {key}"),
-    )
+    checks_sections::inert(&given, &["key_value.value_max_kib"], "for a drive with logical blocks")
 }
 
 /// The protocol of the drive has commands for keys.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
-    let knows = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_keys();
-    let others = Interface::ALL.iter().copied().filter(knows).map(Interface::name);
-    BrokenCondition::when(
-        !knows(&drive.interface),
-        &["interface", "key_value.value_max_kib"],
-        format!("[key_value] is given with interface \"{}\", which has no commands for keys", drive.interface.name()),
-        format!("interface {}, or no key of [key_value]", others.collect::<Vec<_>>().join(", ")),
+    let keys = &["interface", "key_value.value_max_kib"];
+    checks_sections::interface(
+        drive,
+        "[key_value]",
+        keys,
+        |drive| drive.protocol().knows_keys(),
+        "has no commands for keys",
     )
 }
 

@@ -1,7 +1,8 @@
 //! Conditions between keys of data placement. Keys that would change nothing are refused.
 
+use super::checks_sections;
 use crate::config::{DataPlacement, Isolation};
-use crate::drive::{Drive, Interface};
+use crate::drive::Drive;
 use crate::media::translation::policy::Policy;
 use crate::problem::BrokenCondition;
 
@@ -23,24 +24,18 @@ fn inert(placement: &DataPlacement) -> Option<BrokenCondition> {
         ("placement.groups", placement.groups > 1),
         ("placement.isolation", placement.isolation != Isolation::Initial),
     ];
-    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
-    BrokenCondition::when(
-        true,
-        &["placement.handles"],
-        format!("{key} is given without handles, where it has no effect"),
-        format!("placement.handles above 0, or no {key}"),
-    )
+    checks_sections::inert(&given, &["placement.handles"], "without handles")
 }
 
 /// The protocol of the drive can say where data is placed.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
-    let knows = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_placement();
-    let others = Interface::ALL.iter().copied().filter(knows).map(Interface::name);
-    BrokenCondition::when(
-        !knows(&drive.interface),
-        &["interface", "placement.handles"],
-        format!("[placement] is given with interface \"{}\", which knows no placement", drive.interface.name()),
-        format!("interface {}, or no key of [placement]", others.collect::<Vec<_>>().join(", ")),
+    let keys = &["interface", "placement.handles"];
+    checks_sections::interface(
+        drive,
+        "[placement]",
+        keys,
+        |drive| drive.protocol().knows_placement(),
+        "knows no placement",
     )
 }
 

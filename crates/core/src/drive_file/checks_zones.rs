@@ -1,7 +1,8 @@
 //! Conditions between keys of zones. Keys that would change nothing are refused.
 
+use super::checks_sections;
 use crate::config::Zoning;
-use crate::drive::{Drive, Interface};
+use crate::drive::Drive;
 use crate::problem::BrokenCondition;
 
 /// Largest number of zones: the states of all of them are kept beside the bytes of a served drive (assumed).
@@ -24,25 +25,13 @@ fn inert(zones: &Zoning) -> Option<BrokenCondition> {
         ("zones.open_max", zones.open_max > 0),
         ("zones.append_max_kib", zones.append_max_kib > 0),
     ];
-    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
-    BrokenCondition::when(
-        true,
-        &["zones.size_mib"],
-        format!("{key} is given without zones, where it has no effect"),
-        format!("zones.size_mib above 0, or no {key}"),
-    )
+    checks_sections::inert(&given, &["zones.size_mib"], "without zones")
 }
 
 /// The protocol of the drive knows zones.
 fn interface(drive: &Drive) -> Option<BrokenCondition> {
-    let knows_zones = |interface: &Interface| Drive { interface: *interface, ..drive.clone() }.protocol().knows_zones();
-    let others = Interface::ALL.iter().copied().filter(knows_zones).map(Interface::name);
-    BrokenCondition::when(
-        !knows_zones(&drive.interface),
-        &["interface", "zones.size_mib"],
-        format!("[zones] is given with interface \"{}\", which knows no zones", drive.interface.name()),
-        format!("interface {}, or no key of [zones]", others.collect::<Vec<_>>().join(", ")),
-    )
+    let keys = &["interface", "zones.size_mib"];
+    checks_sections::interface(drive, "[zones]", keys, |drive| drive.protocol().knows_zones(), "knows no zones")
 }
 
 /// Zones have room for what can be written, and the drive consists of whole zones.

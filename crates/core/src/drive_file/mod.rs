@@ -6,6 +6,7 @@ mod checks_faults;
 mod checks_inside;
 mod checks_key_value;
 mod checks_placement;
+mod checks_sections;
 mod checks_several;
 mod checks_switch;
 mod checks_volume;

@@ -117,7 +117,7 @@ impl KeyCommand {
             opcode::EXIST => KeyOperation::Exist,
             _ => return Err(Status::INVALID_OPCODE),
         };
-        let key = key_of(entry, low_u32((dword11 & 0xff).into()))?;
+        let key = key_of(entry, dword11 & 0xff)?;
         let is_list = matches!(operation, KeyOperation::List { .. });
         if key.length() > limits.key_bytes_max || key.length() == 0 && !is_list {
             return Err(Status::INVALID_KEY_SIZE);
