@@ -10,9 +10,9 @@ use clap::builder::PossibleValuesParser;
 use phaselink_core::drive::Drive;
 use phaselink_core::inference::model::{Accelerators, KvLayout, LanguageModel};
 use phaselink_core::inference::source::PromptSource;
-use phaselink_core::inference::study::{CacheAnswer, CacheMeasurement, CacheWalk, has_writes, walk};
+use phaselink_core::inference::study::{CacheAnswer, CacheLoad, CacheMeasurement, CacheWalk, has_writes, walk};
 use phaselink_core::inference::tiers::{CachePlan, DriveWrites, TierReplacement};
-use phaselink_core::inference::windows::{CacheDrive, SampledWindow, StripedDrives, WindowTimes};
+use phaselink_core::inference::windows::{CacheDrive, SampledWindow, StripedDrives, WindowWork};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use rayon::prelude::*;
@@ -29,8 +29,10 @@ const EXAMPLES: &str = include_str!("../../help/kvcache.txt");
 const DRIVES: [&str; 3] = ["tlc-gen4", "tlc-gen5", "xl-flash"];
 /// Accesses of all windows together, of each drive.
 const PIECES: u64 = 8000;
-/// Windows in which the drive runs at full rate, and windows that are simulated side by side: each has a copy of the drive.
-const CLOSED: usize = 3;
+/// Windows in which the drive runs at full rate, and their accesses at most.
+const CLOSED: usize = 10;
+const CLOSED_PIECES: usize = 800;
+/// Windows that are simulated side by side: each has a copy of the drive.
 const SIDE_BY_SIDE: usize = 4;
 
 /// Put the key-value cache of an inference server on drives: hits, reads, writes, time to the first token, life of the drive
@@ -133,7 +135,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let report = arguments.report.open()?;
     let question = arguments.question(source, model)?;
     interrupt::on_first(|| std::process::exit(interrupt::INTERRUPTED.into()));
-    let progress = Progress::of(drives.len() * (arguments.windows as usize + CLOSED));
+    let progress = Progress::of(drives.len() * (arguments.windows as usize + question.closed_windows()));
     let answered = input::all(drives.into_iter().map(|drive| question.answer(drive, &progress)))?;
     progress.finish();
     let document = || output::headed("kvcache", json::document(&question, &answered));
@@ -214,6 +216,11 @@ impl CacheFlags {
 }
 
 impl CacheQuestion {
+    /// Number of windows at full rate.
+    fn closed_windows(&self) -> usize {
+        CLOSED.min(self.windows as usize)
+    }
+
     /// The cache with its room on these drives.
     fn plan_on(&self, drive: &Drive) -> Result<CachePlan, Problem> {
         // Chunks are whole on each drive.
@@ -242,9 +249,17 @@ impl CacheQuestion {
         let windows = SampledWindow::draw(sums.requests, self.windows, pieces, PIECES / self.windows, self.seed);
         let walk = walk_with(&windows)?;
         let cache = CacheDrive::new(&drive, has_writes(&walk.windows), self.seed);
-        let open = run(&cache, &walk, walk.windows.len(), false, progress);
-        let closed = run(&cache, &walk, CLOSED.min(walk.windows.len()), true, progress);
-        let measured = CacheMeasurement { drive: &drive, drives, sums, plan: &plan, walk: &walk, open, closed };
+        let closed = run(&walk, self.closed_windows(), progress, |work| cache.run_at_full_rate(work, CLOSED_PIECES));
+        let load = CacheLoad::of(&walk, sums, drives, &closed);
+        // Where drives fall behind, waits in windows would be as long as the windows.
+        let open = match load {
+            Some(load) if load.is_too_much() => {
+                walk.windows.iter().for_each(|_| progress.one());
+                Vec::new()
+            }
+            _ => run(&walk, walk.windows.len(), progress, |work| cache.run(work)),
+        };
+        let measured = CacheMeasurement { drive: &drive, drives, sums, plan: &plan, walk: &walk, load, open };
         let answer = measured.answer();
         Ok(AnsweredDrive { drive, plan, answer })
     }
@@ -256,11 +271,17 @@ fn object_bytes(plan: &CachePlan) -> u64 {
 }
 
 /// Simulates `count` of the windows, evenly chosen, on all processors.
-fn run(cache: &CacheDrive, walk: &CacheWalk, count: usize, is_closed: bool, progress: &Progress) -> Vec<WindowTimes> {
+fn run<T: Send>(
+    walk: &CacheWalk,
+    count: usize,
+    progress: &Progress,
+    simulate: impl Fn(&WindowWork) -> T + Sync,
+) -> Vec<T> {
+    let count = count.min(walk.windows.len());
     let places: Vec<usize> = (0..count).map(|place| (2 * place + 1) * walk.windows.len() / (2 * count)).collect();
-    let side_by_side = |places: &[usize]| -> Vec<WindowTimes> {
+    let side_by_side = |places: &[usize]| -> Vec<T> {
         let run = |place: &usize| {
-            let times = cache.run(&walk.windows[*place], is_closed);
+            let times = simulate(&walk.windows[*place]);
             progress.one();
             times
         };

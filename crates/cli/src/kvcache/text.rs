@@ -1,7 +1,7 @@
 //! Answers as text: the conclusion, a table of drives, and where blocks were found.
 
 use phaselink_core::inference::source::PromptSource;
-use phaselink_core::inference::study::{CacheLifetime, SampledTime};
+use phaselink_core::inference::study::{CacheAnswer, CacheLifetime, CacheLoad, SampledTime};
 use phaselink_core::inference::tiers::{BlockCount, TIER_NAMES};
 use phaselink_core::report::Table;
 use phaselink_core::results::units::{self, grouped, quantity};
@@ -59,20 +59,23 @@ pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -
                 share(totals.hits[2].bytes)
             ));
         }
-        sentences.push(match answer.utilisation() {
-            Some(asked) if asked > 1.0 => format!(
-                "{} cannot keep up: {:.1} times what it does is asked for, so that waits grow as long as the load lasts; {} would do.",
+        sentences.push(match (&answer.load, &answer.first_token) {
+            (Some(load), None) => format!(
+                "{} cannot keep up: {:.1} times what it does is asked for ({:.1} to {:.1}), so that waits grow as long as the load lasts; {} would do.",
                 title(question, one),
-                asked,
-                describe::counted((asked * question.drives as f64).ceil() as u64, "drive"),
+                load.share,
+                load.interval[0],
+                load.interval[1],
+                describe::counted((load.share * question.drives as f64).ceil() as u64, "drive"),
             ),
-            _ => format!(
-                "{}: the first token comes after {} in the mean, after {} without the drive, and after {} if everything is computed{}.",
+            (load, first_token) => format!(
+                "{}: the first token comes after {} in the mean, after {} without the drive, and after {} if everything is computed{}{}.",
                 title(question, one),
-                interval(&answer.first_token),
+                first_token.as_ref().map_or(String::from("an unknown time"), interval),
                 quantity(answer.without_drive.mean_s, "s"),
                 quantity(answer.recomputed.mean_s, "s"),
                 life(answer.drive_writes_per_day, &answer.lifetime),
+                load.map_or(String::new(), narrow_load),
             ),
         });
     }
@@ -83,6 +86,12 @@ pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -
 fn interval(time: &SampledTime) -> String {
     let [low, high] = time.interval_s.map(|s| quantity(s, "s"));
     format!("{} ({low} to {high})", quantity(time.mean_s, "s"))
+}
+
+/// Doubt whether the drives keep up.
+fn narrow_load(load: CacheLoad) -> String {
+    let [low, high] = load.interval.map(units::percent);
+    if load.interval[1] > 1.0 { format!("; it may not keep up, its load is {low} to {high}") } else { String::new() }
 }
 
 fn life(per_day: f64, lifetime: &CacheLifetime) -> String {
@@ -112,7 +121,8 @@ fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
         CacheLifetime::Missing(why) => Some(format!("How long {} lasts is unknown: {why}.", one.drive.name)),
         _ => None,
     });
-    let unread = answered.iter().filter(|one| one.answer.read_wait.is_none() && one.answer.totals.hits[2].blocks > 0);
+    let is_unread = |answer: &CacheAnswer| answer.read_wait.is_none() && answer.totals.hits[2].blocks > 0;
+    let unread = answered.iter().filter(|one| is_unread(&one.answer) && !one.answer.falls_behind());
     let waits = unread.map(|one| {
         let name = &one.drive.name;
         format!("How long requests wait for {name} is unknown: no window has a read of it; --windows takes more.")
@@ -144,7 +154,11 @@ pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     for AnsweredDrive { drive, answer, .. } in answered {
         let none = || String::from("-");
         let seconds = |s: f64| quantity(s, "s");
-        let wait = |value: fn(&SampledTime) -> f64| answer.read_wait.as_ref().map_or(none(), |it| seconds(value(it)));
+        let shown = |time: &Option<SampledTime>, value: fn(&SampledTime) -> f64| match time {
+            Some(time) => seconds(value(time)),
+            None if answer.falls_behind() => String::from("grows"),
+            None => none(),
+        };
         let [lasts, placed] = match &answer.lifetime {
             CacheLifetime::Known(cells) => [years(cells.years), cells.placed_years.map_or(none(), years)],
             CacheLifetime::Missing(_) => ["unknown", "unknown"].map(String::from),
@@ -155,13 +169,13 @@ pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
             String::from(drive.protocol().title()),
             quantity(answer.read_bytes_per_s, "B/s"),
             quantity(answer.written_bytes_per_s, "B/s"),
-            answer.utilisation().map_or(none(), units::percent),
-            wait(|it| it.mean_s),
-            wait(|it| it.p99_s),
-            seconds(answer.first_token.mean_s),
-            seconds(answer.first_token.interval_s[0]),
-            seconds(answer.first_token.interval_s[1]),
-            seconds(answer.first_token.p99_s),
+            answer.load.map_or(none(), |load| units::percent(load.share)),
+            shown(&answer.read_wait, |it| it.mean_s),
+            shown(&answer.read_wait, |it| it.p99_s),
+            shown(&answer.first_token, |it| it.mean_s),
+            shown(&answer.first_token, |it| it.interval_s[0]),
+            shown(&answer.first_token, |it| it.interval_s[1]),
+            shown(&answer.first_token, |it| it.p99_s),
             seconds(answer.without_drive.mean_s),
             seconds(answer.recomputed.mean_s),
             describe::figure(answer.drive_writes_per_day),
@@ -203,13 +217,12 @@ pub(super) fn blocks(one: &AnsweredDrive) -> Table {
 /// Assumptions behind the figures.
 pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     let (plan, sums) = (&question.plan, question.source.sums());
-    let sampled = answered.first().map_or(0, |one| one.answer.sampled_requests);
     let unnamed = answered.first().map_or(0, |one| one.answer.totals.unnamed_tokens);
     let (objects, object_bytes) = plan.layout.objects(&plan.model, plan.block_tokens);
     let mut text = format!(
         "{}: {} of {} tokens, in {}. A token takes {}; a block of {} is {} of {}. Tiers: {} of accelerator memory, {} of host memory, \
-         and the drives; {}. Totals of blocks, tokens and bytes are exact, and so is computing. Waits for the drive are of {} in {} windows, drawn with seed {}, \
-         with 95 % intervals{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
+         and the drives; {}. Totals of blocks, tokens and bytes are exact, and so is computing. Drives are simulated in windows that are drawn with seed {}, \
+         with 95 % intervals: loads in {} at full rate, {}{}; of several drives, one is simulated with its share. Waiting for other prompts on the accelerators is left out: \
          they compute prompts for {} of the time (without the drive {}, without a cache {}).",
         source(&question.source),
         requests(question),
@@ -222,9 +235,9 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
         describe::capacity(plan.tier_bytes[0]),
         describe::capacity(plan.tier_bytes[1]),
         rules(question),
-        describe::counted(sampled, "request"),
-        question.windows,
         question.seed,
+        question.closed_windows(),
+        waits(question, answered),
         if answered.iter().any(|one| one.drive.is_flash()) { ", flash in its steady state" } else { "" },
         answered.first().map_or(String::new(), |one| units::percent(one.answer.prefill_shares[0])),
         answered.first().map_or(String::new(), |one| units::percent(one.answer.prefill_shares[1])),
@@ -234,6 +247,17 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
         text += &format!(" {} tokens have no identity, and are computed each time.", grouped(unnamed));
     }
     text
+}
+
+/// What the waits are of.
+fn waits(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
+    match answered.iter().find(|one| !one.answer.falls_behind()) {
+        Some(one) => {
+            let sampled = describe::counted(one.answer.sampled_requests, "request");
+            format!("waits of {sampled} in {}", question.windows)
+        }
+        None => String::from("and no waits, which would grow"),
+    }
 }
 
 fn requests(question: &CacheQuestion) -> String {

@@ -3,7 +3,7 @@
 use super::model::Accelerators;
 use super::source::{PromptSource, PromptSums};
 use super::tiers::{BlockCount, CachePlan, CacheTotals, RequestParts, Tiers};
-use super::windows::{SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
+use super::windows::{FullRateTimes, SampledWindow, StripedDrives, WindowRequest, WindowTimes, WindowWork, add_pieces};
 use crate::drive::Drive;
 use crate::predict::lifetime::{WrittenPattern, flash_lifetime};
 use crate::problem::{Problem, Problems};
@@ -84,7 +84,7 @@ impl PromptTimes {
     }
 
     /// Time to the first token, where waits add so many seconds for each byte of the drive, with the ends of their interval.
-    fn first_token(&self, place: usize, drive_bytes: u64, wait: WaitRate) -> SampledTime {
+    fn first_token(&self, place: usize, drive_bytes: u64, wait: TimePerByte) -> SampledTime {
         let copies = if place < 2 { self.copy_s } else { 0.0 };
         let exact_s = (self.prefill_s[place] + copies) / self.requests.max(1) as f64;
         let bytes = if place == 0 { drive_bytes as f64 / self.requests.max(1) as f64 } else { 0.0 };
@@ -104,24 +104,24 @@ impl PromptTimes {
     }
 }
 
-/// Seconds that a request waits for each byte that it reads from the drive.
+/// Seconds for each byte of the drive, with an interval (95 %).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct WaitRate {
+struct TimePerByte {
     s_per_byte: f64,
     half_width: f64,
 }
 
-impl WaitRate {
-    /// Ratio of all waits to all bytes, each summed up by window. The error of a ratio is that of its numerator less the ratio times
+impl TimePerByte {
+    /// Ratio of all times to all bytes, each summed up by window. The error of a ratio is that of its numerator less the ratio times
     /// its denominator (Cochran, "Sampling Techniques", 1977, chapter 6).
-    fn of(windows: &[(f64, f64)]) -> WaitRate {
-        let (waits, bytes) = windows.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    fn of(windows: &[(f64, f64)]) -> TimePerByte {
+        let (times, bytes) = windows.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if bytes == 0.0 {
-            return WaitRate::default();
+            return TimePerByte::default();
         }
-        let s_per_byte = waits / bytes;
-        let errors: Vec<f64> = windows.iter().map(|(wait, bytes)| wait - s_per_byte * bytes).collect();
-        WaitRate { s_per_byte, half_width: half_width(&errors) * windows.len() as f64 / bytes }
+        let s_per_byte = times / bytes;
+        let errors: Vec<f64> = windows.iter().map(|(time, bytes)| time - s_per_byte * bytes).collect();
+        TimePerByte { s_per_byte, half_width: half_width(&errors) * windows.len() as f64 / bytes }
     }
 
     fn interval(&self) -> [f64; 2] {
@@ -185,6 +185,47 @@ fn part_times(plan: &CachePlan, accelerators: &Accelerators, parts: &RequestPart
         copy_s: parts.hits[1].bytes as f64 / accelerators.host_bytes_per_s,
         drive_bytes: parts.hits[2].bytes,
     }
+}
+
+/// Share of what the drives do at full rate that the trace asks for; above 1, they fall behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheLoad {
+    /// Most bytes a second that all drives do of this mix.
+    pub most_bytes_per_s: f64,
+    /// Bytes a second that are asked for, as a share of the most.
+    pub share: f64,
+    /// Ends of the interval of the share (95 %).
+    pub interval: [f64; 2],
+}
+
+impl CacheLoad {
+    /// Load by a trace, as far as windows at full rate tell; none if no window has an access.
+    pub fn of(
+        walk: &CacheWalk,
+        sums: PromptSums,
+        drives: StripedDrives,
+        full_rate: &[FullRateTimes],
+    ) -> Option<CacheLoad> {
+        let windows: Vec<(f64, f64)> = full_rate.iter().map(|times| (times.busy.as_s(), times.bytes as f64)).collect();
+        let busy = TimePerByte::of(&windows);
+        let totals = &walk.totals;
+        let asked_bytes_per_s = (totals.hits[2].bytes + totals.written.bytes) as f64 / duration_s(sums);
+        let share = |s_per_byte: f64| asked_bytes_per_s * s_per_byte / drives.count as f64;
+        (busy.s_per_byte > 0.0).then(|| CacheLoad {
+            most_bytes_per_s: drives.count as f64 / busy.s_per_byte,
+            share: share(busy.s_per_byte),
+            interval: busy.interval().map(share),
+        })
+    }
+
+    /// True if the drives fall behind for sure, so that waits grow as long as the load lasts and have no mean.
+    pub fn is_too_much(&self) -> bool {
+        self.interval[0] > 1.0
+    }
+}
+
+fn duration_s(sums: PromptSums) -> f64 {
+    (sums.duration_ns as f64 / 1e9).max(1e-9)
 }
 
 /// A mean over windows with its interval (95 %), and percentiles over requests.
@@ -273,12 +314,12 @@ pub struct CacheAnswer {
     pub read_bytes_per_s: f64,
     /// Bytes that all drives write a second.
     pub written_bytes_per_s: f64,
-    /// Most bytes a second that all drives do of this mix, as far as windows tell.
-    pub most_bytes_per_s: Option<f64>,
-    /// Longest wait of a request for its reads, over the requests that read.
+    /// Load of the drives, as far as windows tell.
+    pub load: Option<CacheLoad>,
+    /// Longest wait of a request for its reads, over the requests that read; none if no window has any, or the load is too much.
     pub read_wait: Option<SampledTime>,
-    /// Time to the first token.
-    pub first_token: SampledTime,
+    /// Time to the first token; none if the load is too much.
+    pub first_token: Option<SampledTime>,
     /// Time to the first token if blocks of the drive are computed instead.
     pub without_drive: SampledTime,
     /// Time to the first token if everything is computed.
@@ -294,9 +335,9 @@ pub struct CacheAnswer {
 }
 
 impl CacheAnswer {
-    /// Share of the drives' rate that is asked for; above 1, they fall behind.
-    pub fn utilisation(&self) -> Option<f64> {
-        Some((self.read_bytes_per_s + self.written_bytes_per_s) / self.most_bytes_per_s?)
+    /// True if the drives fall behind for sure.
+    pub fn falls_behind(&self) -> bool {
+        self.load.is_some_and(|load| load.is_too_much())
     }
 }
 
@@ -313,10 +354,10 @@ pub struct CacheMeasurement<'a> {
     pub plan: &'a CachePlan,
     /// Totals and windows.
     pub walk: &'a CacheWalk,
-    /// Times of each window at the requests' own times.
+    /// Load of the drives.
+    pub load: Option<CacheLoad>,
+    /// Times of each window at the requests' own times; empty if the load is too much.
     pub open: Vec<WindowTimes>,
-    /// Times of some windows at full rate.
-    pub closed: Vec<WindowTimes>,
 }
 
 impl CacheMeasurement<'_> {
@@ -326,10 +367,10 @@ impl CacheMeasurement<'_> {
         let sums = windows.iter().map(|window| {
             window.iter().fold((0.0, 0.0), |sum, (wait_s, bytes)| (sum.0 + wait_s, sum.1 + *bytes as f64))
         });
-        let rate = WaitRate::of(&sums.collect::<Vec<_>>());
+        let rate = TimePerByte::of(&sums.collect::<Vec<_>>());
         let waits_s: Vec<Vec<f64>> =
             windows.iter().map(|window| window.iter().map(|(wait_s, _)| *wait_s).collect()).collect();
-        let duration_s = (self.sums.duration_ns as f64 / 1e9).max(1e-9);
+        let duration_s = duration_s(self.sums);
         let per_s = self.sums.requests as f64 / duration_s;
         let prompts = &self.walk.prompts;
         let first_token = |place: usize| prompts.first_token(place, self.walk.totals.hits[2].bytes, rate);
@@ -340,24 +381,22 @@ impl CacheMeasurement<'_> {
             duration_s,
             read_bytes_per_s: totals.hits[2].bytes as f64 / duration_s,
             written_bytes_per_s,
-            most_bytes_per_s: self.most_bytes_per_s(),
+            load: self.load,
             read_wait: SampledTime::of(&waits_s),
-            first_token: first_token(0),
+            first_token: (!self.load.is_some_and(|load| load.is_too_much())).then(|| first_token(0)),
             without_drive: first_token(1),
             recomputed: first_token(2),
             prefill_shares: prompts.mean_prefill_s().map(|mean_s| mean_s * per_s),
             drive_writes_per_day: written_bytes_per_s * DAY_S / capacity_bytes,
             lifetime: self.lifetime(written_bytes_per_s * DAY_S / self.drives.count as f64),
-            sampled_requests: self.walk.windows.iter().flat_map(|work| &work.requests).filter(|it| it.counts).count()
-                as u64,
+            sampled_requests: self.sampled_requests(),
             totals,
         }
     }
 
-    fn most_bytes_per_s(&self) -> Option<f64> {
-        let bytes: u64 = self.closed.iter().map(|times| times.bytes).sum();
-        let busy_s: f64 = self.closed.iter().map(|times| times.busy.as_s()).sum();
-        (bytes > 0).then(|| bytes as f64 / busy_s * self.drives.count as f64)
+    fn sampled_requests(&self) -> u64 {
+        let simulated = self.walk.windows.iter().zip(&self.open);
+        simulated.map(|(work, _)| work.requests.iter().filter(|it| it.counts).count() as u64).sum()
     }
 
     /// Lifetime of a drive to which so many bytes are written a day.

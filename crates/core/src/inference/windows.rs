@@ -6,7 +6,7 @@
 use super::tiers::{DriveAccess, RequestParts};
 use crate::config::Precondition;
 use crate::drive::Drive;
-use crate::engine::{Engine, Input};
+use crate::engine::{Completed, Engine, Input};
 use crate::number::{narrow, short_length};
 use crate::random::Random;
 use crate::request::{Io, Op};
@@ -84,6 +84,14 @@ pub struct WindowWork {
     pub pieces: Vec<DrivePiece>,
 }
 
+impl WindowWork {
+    /// Every n-th access, so that there are so many at most: the mix of reads and writes stays that of the window.
+    fn thinned(&self, pieces_max: usize) -> Vec<DrivePiece> {
+        let stride = self.pieces.len().div_ceil(pieces_max.max(1)).max(1);
+        self.pieces.iter().copied().step_by(stride).collect()
+    }
+}
+
 /// Drives among which the tier's bytes are striped: chunks go to them in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StripedDrives {
@@ -124,14 +132,19 @@ pub struct CacheDrive {
     threads: Vec<u16>,
 }
 
-/// Times of the accesses in a window.
+/// Times of the accesses in a window at their own times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowTimes {
     /// For each request, the time from its arrival until its last read was done; none if it read nothing.
     pub read_waits: Vec<Option<Span>>,
-    /// Time from the first access to the last completion.
+}
+
+/// Accesses of a window as fast as the drive does them, without those that bring queues up and fill buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FullRateTimes {
+    /// Time in which the accesses that count were done.
     pub busy: Span,
-    /// Bytes that were read and written.
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -149,47 +162,66 @@ impl CacheDrive {
         CacheDrive { engine, threads }
     }
 
-    /// Simulates a window with its requests at their own times or, if `is_closed`, as fast as the drive does them.
-    pub fn run(&self, work: &WindowWork, is_closed: bool) -> WindowTimes {
-        let CacheDrive { mut engine, threads } = self.clone();
-        // Whatever the host does at its start is over by then.
-        let start = engine.now() + Span::from_us(100);
-        let arrival = |request: u32| {
-            let at = work.requests[request as usize].at;
-            start + if is_closed { Span::ZERO } else { at }
-        };
-        let waits = vec![None; work.requests.len()];
-        let mut times = WindowTimes { read_waits: waits, busy: Span::ZERO, bytes: 0 };
-        let mut done = 0;
-        for (token, piece) in (0..).zip(&work.pieces) {
-            let thread = threads[token as usize % threads.len()];
-            times.bytes += u64::from(piece.io.bytes);
-            engine.inject(arrival(piece.request), Input::Request { thread, io: piece.io, token });
-            while let Some(completed) = engine.take_completed() {
-                done += 1;
-                let piece = &work.pieces[completed.token as usize];
-                times.note(piece, completed.at.since(arrival(piece.request)), completed.at.since(start));
+    /// Simulates a window with its requests at their own times.
+    pub fn run(&self, work: &WindowWork) -> WindowTimes {
+        let arrival = |piece: &DrivePiece| work.requests[piece.request as usize].at;
+        let mut read_waits = vec![None; work.requests.len()];
+        self.complete(&work.pieces, arrival, |piece, done| {
+            if piece.io.op == Op::Read {
+                let (longest, wait) = (&mut read_waits[piece.request as usize], done - arrival(piece));
+                *longest = Some(longest.map_or(wait, |longest: Span| longest.max(wait)));
             }
-        }
-        while done < work.pieces.len() {
-            let (_, completed) = engine.run_some_until_completed(Time::NEVER, EVENTS);
-            let Some(completed) = completed else { continue };
-            done += 1;
-            let piece = &work.pieces[completed.token as usize];
-            times.note(piece, completed.at.since(arrival(piece.request)), completed.at.since(start));
-        }
+        });
+        WindowTimes { read_waits }
+    }
+
+    /// Simulates accesses of a window, evenly chosen and `pieces_max` at most, as fast as the drive does them. The first part brings
+    /// queues up and fills buffers, and does not count.
+    pub fn run_at_full_rate(&self, work: &WindowWork, pieces_max: usize) -> FullRateTimes {
+        let pieces = work.thinned(pieces_max);
+        let lead_in = pieces.len() / LEAD_IN as usize;
+        let (mut done_before, mut begin, mut times) = (0, Span::ZERO, FullRateTimes::default());
+        self.complete(
+            &pieces,
+            |_| Span::ZERO,
+            |piece, done| {
+                match done_before < lead_in {
+                    true => begin = done,
+                    false => times.bytes += u64::from(piece.io.bytes),
+                }
+                times.busy = done - begin;
+                done_before += 1;
+            },
+        );
         times
     }
-}
 
-impl WindowTimes {
-    /// Notes an access that is done: how long after the arrival of its request, and how long after the start.
-    fn note(&mut self, piece: &DrivePiece, wait: Span, since_start: Span) {
-        if piece.io.op == Op::Read {
-            let longest = &mut self.read_waits[piece.request as usize];
-            *longest = Some(longest.map_or(wait, |longest| longest.max(wait)));
+    /// Simulates accesses until all are done. Times are since the start, once whatever the host does at its own start is over.
+    fn complete(
+        &self,
+        pieces: &[DrivePiece],
+        arrival: impl Fn(&DrivePiece) -> Span,
+        mut on_done: impl FnMut(&DrivePiece, Span),
+    ) {
+        let CacheDrive { mut engine, threads } = self.clone();
+        let start = engine.now() + Span::from_us(100);
+        let mut left = pieces.len();
+        let mut note = |completed: Completed| on_done(&pieces[completed.token as usize], completed.at.since(start));
+        for (token, piece) in (0..).zip(pieces) {
+            let thread = threads[token as usize % threads.len()];
+            engine.inject(start + arrival(piece), Input::Request { thread, io: piece.io, token });
+            while let Some(completed) = engine.take_completed() {
+                note(completed);
+                left -= 1;
+            }
         }
-        self.busy = self.busy.max(since_start);
+        while left > 0 {
+            let (_, completed) = engine.run_some_until_completed(Time::NEVER, EVENTS);
+            if let Some(completed) = completed {
+                note(completed);
+                left -= 1;
+            }
+        }
     }
 }
 
