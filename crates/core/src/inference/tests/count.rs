@@ -15,6 +15,9 @@ use crate::workload::trace::File;
 /// One access of the independent count: blocks with their bytes and tokens, in order, and true if they are stored anew.
 type CountedAccess = (Vec<(String, u64, u64)>, bool);
 
+/// An access with the numbers of its blocks in place of their names.
+type NumberedAccess = (Vec<(usize, u64, u64)>, bool);
+
 fn file(format: TokenTraceFormat, block_tokens: u64) -> Vec<u8> {
     let model = plan(block_tokens, [0; 3]).model;
     let mut bytes = format.heading();
@@ -58,27 +61,27 @@ fn record_accesses(bytes: &[u8]) -> Vec<CountedAccess> {
 /// Tiers as plain lists of names, the next to leave first.
 #[derive(Default)]
 struct PlainTiers {
-    lists: [Vec<String>; 3],
-    used: [BTreeSet<String>; 2],
-    hit: BTreeSet<String>,
-    sizes: BTreeMap<String, (u64, u64)>,
-    seen: BTreeSet<String>,
+    lists: [Vec<usize>; 3],
+    used: [BTreeSet<usize>; 2],
+    hit: BTreeSet<usize>,
+    sizes: Vec<(u64, u64)>,
+    seen: BTreeSet<usize>,
     totals: CacheTotals,
 }
 
 impl PlainTiers {
-    fn room(&self, name: &String, plan: &CachePlan) -> u64 {
-        match self.sizes[name] {
+    fn room(&self, name: &usize, plan: &CachePlan) -> u64 {
+        match self.sizes[*name] {
             (bytes, 0) => bytes.div_ceil(4096) * 4096,
             _ => plan.block_tokens * 327_680,
         }
     }
 
-    fn tier_of(&self, name: &String) -> Option<usize> {
+    fn tier_of(&self, name: &usize) -> Option<usize> {
         (0..3).find(|tier| self.lists[*tier].contains(name))
     }
 
-    fn make_room(&mut self, tier: usize, name: &String, plan: &CachePlan) -> bool {
+    fn make_room(&mut self, tier: usize, name: &usize, plan: &CachePlan) -> bool {
         let room = self.room(name, plan);
         if room > plan.tier_bytes[tier] {
             return false;
@@ -98,7 +101,7 @@ impl PlainTiers {
         true
     }
 
-    fn put(&mut self, tier: usize, name: &String, plan: &CachePlan) {
+    fn put(&mut self, tier: usize, name: &usize, plan: &CachePlan) {
         if tier == 2 {
             if !self.lists[2].contains(name) && (plan.writes != DriveWrites::Reused || self.hit.contains(name)) {
                 self.write(name, plan);
@@ -108,46 +111,46 @@ impl PlainTiers {
         match self.make_room(tier, name, plan) {
             true => {
                 self.used[0].remove(name);
-                self.lists[tier].push(name.clone());
+                self.lists[tier].push(*name);
             }
             false => self.put(tier + 1, name, plan),
         }
     }
 
-    fn write(&mut self, name: &String, plan: &CachePlan) {
+    fn write(&mut self, name: &usize, plan: &CachePlan) {
         if self.make_room(2, name, plan) {
             self.used[1].remove(name);
-            self.lists[2].push(name.clone());
-            let (bytes, tokens) = self.sizes[name];
+            self.lists[2].push(*name);
+            let (bytes, tokens) = self.sizes[*name];
             let written = &mut self.totals.written;
             (written.blocks, written.tokens, written.bytes) =
                 (written.blocks + 1, written.tokens + tokens, written.bytes + bytes);
         }
     }
 
-    fn forget_if_nowhere(&mut self, name: &String) {
+    fn forget_if_nowhere(&mut self, name: &usize) {
         if self.tier_of(name).is_none() {
             self.hit.remove(name);
         }
     }
 
-    fn touch(&mut self, tier: usize, name: &String, plan: &CachePlan) {
+    fn touch(&mut self, tier: usize, name: &usize, plan: &CachePlan) {
         match plan.replacement {
             TierReplacement::Fifo => {}
-            TierReplacement::Clock => drop(self.used[tier / 2].insert(name.clone())),
+            TierReplacement::Clock => drop(self.used[tier / 2].insert(*name)),
             TierReplacement::Lru => {
                 self.lists[tier].retain(|held| held != name);
-                self.lists[tier].push(name.clone());
+                self.lists[tier].push(*name);
             }
         }
     }
 
-    fn count(&mut self, blocks: &[(String, u64, u64)], is_write: bool) -> usize {
+    fn count(&mut self, blocks: &[(usize, u64, u64)], is_write: bool) -> usize {
         let known = blocks.iter().take_while(|(name, ..)| !is_write && self.seen.contains(name)).count();
         let cached = blocks.iter().take_while(|(name, ..)| self.tier_of(name).is_some()).count();
         for (place, (name, bytes, tokens)) in blocks.iter().enumerate() {
             let tier = self.tier_of(name);
-            let is_new = self.seen.insert(name.clone());
+            let is_new = self.seen.insert(*name);
             let totals = &mut self.totals;
             let mut sums = vec![&mut totals.used];
             sums.extend(is_new.then_some(&mut totals.distinct));
@@ -163,7 +166,7 @@ impl PlainTiers {
         cached
     }
 
-    fn access(&mut self, (blocks, is_write): &CountedAccess, plan: &CachePlan) {
+    fn access(&mut self, (blocks, is_write): &NumberedAccess, plan: &CachePlan) {
         if *is_write {
             self.lists.iter_mut().for_each(|list| list.retain(|held| *held != blocks[0].0));
             self.hit.remove(&blocks[0].0);
@@ -171,7 +174,7 @@ impl PlainTiers {
         let cached = self.count(blocks, *is_write);
         for (name, bytes, tokens) in blocks.iter().rev() {
             let tier = self.tier_of(name);
-            self.sizes.insert(name.clone(), (*bytes, *tokens));
+            self.sizes[*name] = (*bytes, *tokens);
             if self.lists[2].contains(name) {
                 self.touch(2, name, plan);
             }
@@ -189,10 +192,24 @@ impl PlainTiers {
                 }
             }
         }
-        let names = blocks[..cached].iter().map(|(name, ..)| name.clone());
-        let held: Vec<String> = names.filter(|name| self.tier_of(name).is_some()).collect();
+        let names = blocks[..cached].iter().map(|(name, ..)| *name);
+        let held: Vec<usize> = names.filter(|name| self.tier_of(name).is_some()).collect();
         self.hit.extend(held);
     }
+}
+
+/// Accesses with the numbers of blocks in place of their names, and how many names there are.
+fn numbered(accesses: Vec<CountedAccess>) -> (Vec<NumberedAccess>, usize) {
+    let mut numbers = BTreeMap::new();
+    let mut number = |name: String| {
+        let next = numbers.len();
+        *numbers.entry(name).or_insert(next)
+    };
+    let mut with_numbers = |blocks: Vec<(String, u64, u64)>| {
+        blocks.into_iter().map(|(name, bytes, tokens)| (number(name), bytes, tokens)).collect()
+    };
+    let accesses = accesses.into_iter().map(|(blocks, is_write)| (with_numbers(blocks), is_write)).collect();
+    (accesses, numbers.len())
 }
 
 fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
@@ -208,7 +225,8 @@ fn compare(format: TokenTraceFormat, plan: &CachePlan, file_bytes: &[u8]) {
         TokenTraceFormat::OracleGeneral => record_accesses(file_bytes),
         _ => json_accesses(text(), plan.block_tokens),
     };
-    let mut plain = PlainTiers::default();
+    let (accesses, names) = numbered(accesses);
+    let mut plain = PlainTiers { sizes: vec![(0, 0); names], ..PlainTiers::default() };
     accesses.iter().for_each(|access| plain.access(access, plan));
     plain.totals.requests = accesses.len() as u64;
     plain.totals.input_tokens = accesses.iter().flat_map(|(blocks, _)| blocks).map(|(.., tokens)| tokens).sum();
