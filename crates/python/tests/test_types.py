@@ -1,6 +1,7 @@
 """Types of the package, by checkers that others have written."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -15,8 +16,18 @@ def _checker(name):
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")
 
+    # Checkers look for packages where the first `python` of the path does.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
     def run(*words):
-        ran = subprocess.run([sys.executable, "-m", name, *words], capture_output=True, text=True, timeout=300, cwd=ROOT)
+        ran = subprocess.run(
+            [sys.executable, "-m", name, *words],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=ROOT,
+            env={**os.environ, "PATH": path},
+        )
         return ran.returncode, ran.stdout + ran.stderr
 
     return run
