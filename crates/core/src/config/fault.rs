@@ -320,6 +320,11 @@ impl FaultAction {
         }
     }
 
+    /// True if the controller begins anew, at once or once the device is back.
+    pub fn restarts_controller(self) -> bool {
+        matches!(self, FaultAction::Reset | FaultAction::PowerCut)
+    }
+
     /// Name of the counter of this effect in results.
     pub fn counter(self) -> &'static str {
         use FaultAction::*;

@@ -42,6 +42,8 @@ pub(crate) const ENODEV: u32 = 19;
 
 /// Counter of reads that have failed because they met more damage than the code corrects.
 pub(crate) const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
+/// Counter of requests that have failed because the controller has refused a command.
+pub(crate) const REFUSED: &str = "refused_requests";
 
 /// Faults of a run.
 #[derive(Clone, Debug)]
@@ -65,6 +67,8 @@ pub(super) struct Faults {
     /// True if the device goes away at some time, so that its requests are kept here as well.
     keeps_flying: bool,
     uncorrectable: u64,
+    /// Number of requests of which the controller has refused a command.
+    refused: u64,
     /// Requests that the device has, as they were when they were submitted, by their numbers.
     flying: BTreeMap<u64, Request>,
     away: Away,
@@ -164,6 +168,7 @@ impl Faults {
             instants: rules(FaultSubject::Instant),
             events: rules(FaultSubject::Event),
             uncorrectable: 0,
+            refused: 0,
             met: BTreeMap::new(),
             flying: BTreeMap::new(),
             away: Away::No,
@@ -376,9 +381,8 @@ impl Faults {
     }
 }
 
-#[cfg(test)]
 impl Default for Faults {
-    /// Faults of a drive that has none, for tests that plant some.
+    /// Faults of a drive that describes none.
     fn default() -> Faults {
         Faults::new(&Drive::blank(), 0)
     }
@@ -460,6 +464,21 @@ impl Engine {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
         }
         is_heard
+    }
+
+    /// Fails requests of which the controller has refused a command, such as an append to a zone whose reset has failed.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn fail_refused(&mut self) {
+        let faults = self.faults.get_or_insert_default();
+        for part in std::mem::take(&mut self.shared.requests.refused) {
+            let number = self.shared.requests[part].number;
+            let met = faults.met.entry(number).or_default();
+            if met.error.is_none() {
+                met.error = Some(EIO);
+                faults.refused += 1;
+            }
+        }
     }
 
     /// True if an interrupt reaches the host.
@@ -640,6 +659,9 @@ impl Engine {
         let mut named: Vec<_> = faults.actions.iter().map(|action| (action.counter(), sum(action.counter()))).collect();
         if faults.actions.contains(&FaultAction::FlipBits) {
             named.push((UNCORRECTABLE, faults.uncorrectable));
+        }
+        if faults.refused > 0 {
+            named.push((REFUSED, faults.refused));
         }
         named
     }

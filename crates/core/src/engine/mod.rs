@@ -655,6 +655,9 @@ impl Engine {
     }
 
     fn hand_over(&mut self, now: Time) {
+        if !self.shared.requests.refused.is_empty() {
+            self.fail_refused();
+        }
         let mut next = 0;
         while let Some(&part) = self.shared.requests.completed.get(next) {
             next += 1;

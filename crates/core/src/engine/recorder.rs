@@ -20,6 +20,8 @@ struct JobRecord {
     last: Time,
     /// True if the job flushes, which ends commits.
     has_commits: bool,
+    /// True if requests are those of a trace. Others discard zones alone, before they write them anew.
+    is_replay: bool,
     /// Number of requests of a query; zero if the job makes none.
     query_ios: u32,
     /// True if commits are those of clients, whose records go to a log together.
@@ -87,7 +89,8 @@ impl Recorder {
         // Clients have their commits themselves.
         let has_groups = job.group_commit > 0;
         let has_commits = has_commits && !has_groups;
-        let record = JobRecord { outcome, ramp_end, last: Time::ZERO, has_commits, query_ios, has_groups, ramp_until };
+        let (last, is_replay) = (Time::ZERO, job.trace.is_some());
+        let record = JobRecord { outcome, ramp_end, last, has_commits, is_replay, query_ios, has_groups, ramp_until };
         self.jobs.push(record);
         self.jobs.len() - 1
     }
@@ -251,6 +254,7 @@ impl Recorder {
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
             job.outcome.failed_flushes += u64::from(request.io.op == Op::Flush);
+            job.outcome.failed_resets += u64::from(request.io.op == Op::Discard && !job.is_replay);
             job.outcome.first_error.get_or_insert(error);
         }
     }

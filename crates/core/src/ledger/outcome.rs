@@ -123,6 +123,8 @@ pub struct JobOutcome {
     pub first_error: Option<u32>,
     /// Number of flushes among the failed requests.
     pub failed_flushes: u64,
+    /// Number of resets of zones among the failed requests.
+    pub failed_resets: u64,
 }
 
 /// Results of the reads, or of the writes, of one job section. Only requests issued after the ramp time count.

@@ -144,6 +144,13 @@ macro_rules! halves_of {
                 }
             }
 
+            #[inline(always)]
+            fn whole_bytes_max(&self) -> u32 {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.whole_bytes_max(),)+
+                }
+            }
+
             fn max_command_bytes(&self, op: Op) -> u32 {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.max_command_bytes(op),)+
@@ -301,6 +308,7 @@ impl Drive {
                 zone_bytes: self.zones.size_mib << 20,
                 writable_bytes: self.zones.writable_mib() << 20,
                 open_max: self.zones.open_max,
+                restarts: self.faults.iter().any(|fault| fault.action.restarts_controller()),
             }),
             placement_identifiers: u16::from(self.placement.handles) * u16::from(self.placement.groups),
             keys: self.key_layout().map(|layout| KeyedSpace {

@@ -189,6 +189,11 @@ pub trait Driver {
     /// Returns the most bytes that one command transfers; larger requests are split.
     fn max_transfer_bytes(&self) -> u32;
 
+    /// Returns the most bytes of a request that is one command whatever its operation.
+    fn whole_bytes_max(&self) -> u32 {
+        self.max_transfer_bytes()
+    }
+
     /// Returns the most bytes that one command of this operation covers. Operations without data are limited by the
     /// width of the protocol's fields alone.
     fn max_command_bytes(&self, _op: Op) -> u32 {

@@ -60,6 +60,16 @@ impl HostPorts<'_> {
         }
     }
 
+    /// Reports a request complete whose command the controller has refused.
+    #[cold]
+    pub fn complete_refused(&mut self, request: RequestId) {
+        self.shared.requests.refused.push(request);
+        if let Some(data) = self.data.as_mut() {
+            data.doubt(self.shared.requests[request].number);
+        }
+        self.complete(request);
+    }
+
     /// Reports a part of a request complete whose buffer is a piece of the whole's.
     pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
         self.shared.requests.completed.push(part);

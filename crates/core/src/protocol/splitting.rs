@@ -9,7 +9,7 @@ use crate::time::Time;
 /// Submits a request to the device, in as many commands as its size needs.
 #[inline(always)]
 pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, ports: &mut HostPorts) {
-    let bytes_max = driver.max_transfer_bytes();
+    let bytes_max = driver.whole_bytes_max();
     if ports.shared.requests[request].io.bytes <= bytes_max {
         return driver.submit(now, request, ports);
     }
@@ -33,7 +33,7 @@ pub fn submit_together(
     driver: &mut impl Driver,
     ports: &mut HostPorts,
 ) {
-    let bytes_max = driver.max_transfer_bytes();
+    let bytes_max = driver.whole_bytes_max();
     let mut commands = Vec::new();
     for request in requests {
         match ports.shared.requests[request].io.bytes <= bytes_max {

@@ -61,9 +61,21 @@ impl Case {
         let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts);
         let faults = faults.chain(draw::trouble(&mut Random::stream(seed, "torture trouble"))).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
+        case.take_zones(&mut Random::stream(seed, "torture zones"), own);
         case.take_flushes(&mut Random::stream(seed, "torture flushes"));
         case.take_identifiers(&mut Random::stream(seed, "torture identifiers"));
         case
+    }
+
+    /// Divides the drive into zones, of which the job takes whole ones, if the drive and the job allow that.
+    fn take_zones(&mut self, random: &mut Random, own: &Drive) {
+        let Some((zone_bytes, set)) = draw::zones(random, own) else { return };
+        let zones = one_of(random, &[1, 1, 2, 4]).max(self.number("numjobs"));
+        let mut zoned = self.with("size", (zones * zone_bytes).to_string());
+        zoned.set.extend(set);
+        if zoned.drive().is_ok_and(|drive| zoned.jobs(&drive).is_ok()) {
+            *self = zoned;
+        }
     }
 
     /// Has writes name placement identifiers, if the drive has some.

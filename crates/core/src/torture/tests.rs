@@ -239,6 +239,16 @@ fn packets_and_faults_not_reached_are_listed() {
 }
 
 #[test]
+fn zones_and_placement_handles_are_among_what_is_written() {
+    let cases = (1..=400).map(Case::random).filter(|case| !case.job[0].1.ends_with("read"));
+    let drives: Vec<Drive> =
+        cases.filter_map(|case| case.drive().ok().filter(|drive| case.jobs(drive).is_ok())).collect();
+    let with_zones = drives.iter().filter(|drive| drive.zones.is_there()).count();
+    let with_handles = drives.iter().filter(|drive| drive.placement.is_there()).count();
+    assert!(with_zones >= 8 && with_handles >= 8, "{with_zones} with zones, {with_handles} with handles");
+}
+
+#[test]
 fn seed_gives_the_same_case_each_time_and_prints_its_command() {
     let case = Case::random(4);
     assert_eq!(case, Case::random(4));

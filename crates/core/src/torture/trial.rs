@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::case::Case;
 use crate::config::{Fault, FaultAction};
 use crate::drive::Drive;
-use crate::engine::faults::UNCORRECTABLE;
+use crate::engine::faults::{REFUSED, UNCORRECTABLE};
 use crate::ledger::{Outcome, Step, Trace};
 use crate::simulation::Simulation;
 
@@ -171,7 +171,7 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
             format!("{ios} of {} requests are complete, and no event is left", case.ios()),
         );
     }
-    let failed_ios = failed - outcome.jobs.iter().map(|job| job.failed_flushes).sum::<u64>();
+    let failed_ios = failed - outcome.jobs.iter().map(|job| job.failed_flushes + job.failed_resets).sum::<u64>();
     if ios + failed_ios != case.ios() {
         return wrong(
             FailureKind::Count,
@@ -183,7 +183,9 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
         matches!(fault.action, Error | Hang | DropCompletion | TornWrite | Remove)
     };
     let failing: BTreeSet<&str> = drive.faults.iter().filter(fails).map(|fault| fault.action.counter()).collect();
-    let failing = failing.into_iter().chain([UNCORRECTABLE]);
+    // A command is refused only if a fault has kept an earlier one from the zone.
+    let refused = (!drive.faults.is_empty()).then_some(REFUSED);
+    let failing = failing.into_iter().chain([UNCORRECTABLE]).chain(refused);
     let expected: u64 = failing.map(|name| counter(outcome, name)).sum();
     if failed != expected {
         return wrong(

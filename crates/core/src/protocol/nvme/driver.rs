@@ -18,7 +18,7 @@ use super::rules::queues::wrapped;
 use super::rules::zones::{RESET, ZoneLimits};
 use super::rules::{Shadow, shadow};
 use super::spec::{
-    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
+    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry,
     completion_doorbell, opcode, submission_doorbell,
 };
 use super::{Role, controller::Controller};
@@ -67,6 +67,8 @@ pub(super) struct Queue {
 pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
+    /// Most bytes of a request that is one command: of a read, or of an append to a zone.
+    whole_bytes_max: u32,
     /// Logarithm to base 2 of the block size.
     block_shift: u32,
     data_pointer: DataPointer,
@@ -102,12 +104,15 @@ impl Driver {
         let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
+        let zones = ZoneLimits::of(drive);
+        let append_bytes_max = zones.as_ref().map_or(max_transfer_bytes, |zones| zones.append_bytes_max);
         Driver {
             queues,
             max_transfer_bytes,
+            whole_bytes_max: max_transfer_bytes.min(append_bytes_max),
             block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
-            zones: ZoneLimits::of(drive),
+            zones,
             placement: PlacementLimits::of(drive),
             stores_values: drive.key_value.is_there(),
             mmio_write,
@@ -176,7 +181,11 @@ impl Driver {
             let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
             ports.shared.requests.charge(Some(request), stage, now);
-            ports.complete(request);
+            // Keys that are not there are an answer.
+            match entry.status == Status::SUCCESS || self.stores_values {
+                true => ports.complete(request),
+                false => ports.complete_refused(request),
+            }
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
@@ -279,6 +288,10 @@ impl halves::Driver for Driver {
 
     fn max_transfer_bytes(&self) -> u32 {
         self.max_transfer_bytes
+    }
+
+    fn whole_bytes_max(&self) -> u32 {
+        self.whole_bytes_max
     }
 
     /// Returns the most bytes of one command. A range of a deallocation counts its blocks in 32 bits, and Write Zeroes

@@ -156,7 +156,7 @@ type JobFinding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<JobFinding>;
 
 /// All checks of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 35] = [
+const CHECKS: [Check; 36] = [
     threads,
     iodepth,
     mix,
@@ -186,6 +186,7 @@ const CHECKS: [Check; 35] = [
     ways::waiting,
     ways::batches,
     zones::replay,
+    zones::restarts,
     zones::region,
     zones::read_blocks,
     zones::write_blocks,

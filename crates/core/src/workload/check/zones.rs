@@ -12,6 +12,8 @@ pub struct ZonedSpace {
     pub writable_bytes: u64,
     /// Largest number of zones that are open at a time; 0 if there is no limit.
     pub open_max: u32,
+    /// True if faults restart the controller.
+    pub restarts: bool,
 }
 
 /// Refuses replays of writes, which go where a drive without zones takes them.
@@ -19,6 +21,13 @@ pub(super) fn replay(job: &Job, limits: &Limits) -> Option<JobFinding> {
     let is_wrong = limits.zones.is_some() && job.trace.is_some() && job.has_writes();
     let found = String::from("the trace writes, and zones are written from their first block on");
     when(is_wrong, "read_iolog", found, "a trace of reads, or a drive without zones")
+}
+
+/// Refuses writes where faults restart the controller: the host of a simulation does not ask the zones how far they are written then.
+pub(super) fn restarts(job: &Job, limits: &Limits) -> Option<JobFinding> {
+    let is_wrong = limits.zones.is_some_and(|zones| zones.restarts) && job.has_writes();
+    let found = String::from("it writes zones, and faults restart the controller");
+    when(is_wrong, "rw", found, "reads, a drive without zones, or no faults reset and power-cut")
 }
 
 /// Refuses regions that do not consist of whole zones, or of fewer zones than threads that write.

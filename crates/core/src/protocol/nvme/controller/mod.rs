@@ -291,13 +291,23 @@ impl Controller {
     /// Handles fetched entries, which are parsed one after the other.
     fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.take(packet.token.context);
+        if self.zones.is_some() && !self.is_next(fetch, payload.bytes()) {
+            return;
+        }
+        self.accept_entries(now, fetch, payload.bytes(), ports);
+        if self.zones.is_some() {
+            self.accept_early(now, fetch.queue, ports);
+        }
+    }
+
+    fn accept_entries(&mut self, now: Time, fetch: Fetch, bytes: &[u8], ports: &mut Ports) {
         let entries = self.queues[usize::from(fetch.queue)].submissions.entries();
         for place in 0..fetch.count {
             let slot = wrapped(fetch.first + place, entries);
             let request = ports.slots.bound(fetch.queue.into(), slot as usize);
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
-            let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
+            let entry = SubmissionEntry::decode(&bytes.as_chunks().0[place as usize]);
             let id = self.accept(now, &entry, fetch.queue, request, ports);
             self.given.on_fetched(fetch.queue, slot, id);
         }

@@ -1,12 +1,13 @@
 //! Zones of a simulated drive: commands are asked about in the order of their entries.
 
-use super::Controller;
+use super::{Controller, Fetch};
 use crate::drive::Drive;
 use crate::media::zones::Zones;
 use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use crate::protocol::nvme::rules::{Action, Command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::Ports;
+use crate::time::Time;
 
 /// States of the zones of a simulated drive.
 #[derive(Clone, Debug)]
@@ -14,17 +15,23 @@ pub(super) struct SimulatedZones {
     zones: Zones,
     /// Number of commands that were refused.
     refusals: u64,
+    /// Entries that have come before those in front of them, which a host's memory may read later.
+    early: Vec<(Fetch, Vec<u8>)>,
 }
 
 impl SimulatedZones {
     /// Makes the zones of a drive, if it has some: full ones, as those of a drive in use.
     pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZones>> {
-        drive.zone_layout().map(|layout| Box::new(SimulatedZones { zones: Zones::full(layout), refusals: 0 }))
+        drive.zone_layout().map(|layout| Box::new(SimulatedZones::of(Zones::full(layout))))
+    }
+
+    fn of(zones: Zones) -> SimulatedZones {
+        SimulatedZones { zones, refusals: 0, early: Vec::new() }
     }
 
     /// Makes the zones of a drive on which nothing has been written.
     pub(super) fn empty(&self) -> SimulatedZones {
-        SimulatedZones { zones: Zones::new(*self.zones.layout()), refusals: 0 }
+        SimulatedZones::of(Zones::new(*self.zones.layout()))
     }
 
     /// Returns the counters, by name.
@@ -58,7 +65,7 @@ impl Controller {
         sources: &[(u64, u64)],
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        let Some(SimulatedZones { zones, refusals }) = self.zones.as_deref_mut() else { return Ok(command) };
+        let Some(SimulatedZones { zones, refusals, .. }) = self.zones.as_deref_mut() else { return Ok(command) };
         let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
         let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| *refusals += 1)?;
         let layout = zones.layout();
@@ -70,6 +77,26 @@ impl Controller {
                 .for_each(|zone| ports.media.discard(layout.start(zone) << shift, layout.zone_blocks << shift)),
         }
         Ok(command)
+    }
+
+    /// True if fetched entries are the next of their queue; keeps them otherwise, as appends get their places in the order of entries.
+    pub(super) fn is_next(&mut self, fetch: Fetch, bytes: &[u8]) -> bool {
+        let is_next = fetch.first == self.queues[usize::from(fetch.queue)].head;
+        if let Some(zones) = self.zones.as_deref_mut().filter(|_| !is_next) {
+            zones.early.push((fetch, bytes.to_vec()));
+        }
+        is_next
+    }
+
+    /// Accepts entries of a queue that had come too early.
+    pub(super) fn accept_early(&mut self, now: Time, queue: u16, ports: &mut Ports) {
+        while let Some(SimulatedZones { early, .. }) = self.zones.as_deref_mut() {
+            let head = self.queues[usize::from(queue)].head;
+            let is_next = |(fetch, _): &(Fetch, Vec<u8>)| fetch.queue == queue && fetch.first == head;
+            let Some(place) = early.iter().position(is_next) else { return };
+            let (fetch, bytes) = early.swap_remove(place);
+            self.accept_entries(now, fetch, &bytes, ports);
+        }
     }
 
     /// Takes back a write that is refused after its zone has accepted it, because of its data pointer.
