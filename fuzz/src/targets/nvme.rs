@@ -49,6 +49,7 @@ const LIMITS: Limits = Limits {
     zones: None,
     placement: None,
     key_value: None,
+    metadata: None,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };

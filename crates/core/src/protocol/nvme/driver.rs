@@ -237,6 +237,7 @@ impl Driver {
                     command_id: id,
                     namespace_id: NAMESPACE,
                     dwords_2_3: 0,
+                    metadata: 0,
                     prp1,
                     prp2,
                     dwords: [0; 6],
