@@ -177,6 +177,9 @@ impl Command {
         match checked.action {
             Action::Copy { .. } => {
                 (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
+                if let Some(metadata) = &mut checked.metadata {
+                    metadata.take_sources(&list, &SubmissionEntry::decode(&self.bytes))?;
+                }
             }
             Action::SendUnits(_) => drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?),
             Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),

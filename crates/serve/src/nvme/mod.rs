@@ -30,7 +30,7 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -57,6 +57,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;
 pub mod management;
+mod metadata_commands;
 pub mod placement;
 mod placement_admin;
 mod placement_commands;

@@ -20,7 +20,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::{key_value_commands, placement_commands, zone_commands};
+use super::{key_value_commands, metadata_commands, placement_commands, zone_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -353,7 +353,7 @@ impl QueueSet {
         }
         let journal = &mut self.journal;
         let result = match (store.zones(), store.keys()) {
-            (None, None) => return command.execute(host, store, space, journal),
+            (None, None) => return metadata_commands::execute(command, host, store, space, journal),
             (Some(zones), _) => zone_commands::execute(command, zones, host, store, space, journal)?,
             (None, Some(keys)) => {
                 let reports_missing = self.namespaces.reports_missing_keys();
