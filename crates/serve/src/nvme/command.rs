@@ -4,6 +4,7 @@ use std::io;
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement::directed_to;
+use phaselink_core::protocol::nvme::rules::protection::unchecked;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
@@ -178,7 +179,7 @@ impl Command {
             Action::Copy { .. } => {
                 (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
                 if let Some(metadata) = &mut checked.metadata {
-                    metadata.take_sources(&list, &SubmissionEntry::decode(&self.bytes))?;
+                    metadata.take_sources(&list)?;
                 }
             }
             Action::SendUnits(_) => drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?),
@@ -374,6 +375,13 @@ fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -
     let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
     let blocks = u64::from(checked.bytes).div_ceil(1 << plain.block_shift) as u32;
     let entry = SubmissionEntry { namespace_id: namespace as u32 + 1, ..*entry };
+    let entry = match (&checked.metadata, plain.metadata) {
+        (_, None) => entry,
+        (metadata, Some(_)) => {
+            let is_transferred = metadata.as_ref().is_some_and(|metadata| metadata.buffer.is_some());
+            unchecked(entry, checked.action, is_transferred)
+        }
+    };
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
 

@@ -66,7 +66,7 @@ impl Limits {
             zones: ZoneLimits::of(drive),
             placement: PlacementLimits::of(drive),
             key_value: KeyValueLimits::of(drive),
-            metadata: None,
+            metadata: MetadataFormat::of_drive(&drive.nvme),
         }
     }
 

@@ -4,6 +4,7 @@
 //! pointer (MPTR) of a command names; metadata at the end of each block's data (extended logical blocks) is not offered.
 
 use super::{Action, Limits};
+use crate::protocol::nvme::config::{DriveProtection, Nvme};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 
 /// Bytes of metadata of a logical block, all of which are protection information if there is any (section 5.2.1.1).
@@ -48,6 +49,17 @@ pub struct MetadataFormat {
 }
 
 impl MetadataFormat {
+    /// Returns the format of the blocks of a drive, if they have metadata.
+    pub(super) fn of_drive(nvme: &Nvme) -> Option<MetadataFormat> {
+        let protection = match nvme.protection {
+            DriveProtection::None => return None,
+            DriveProtection::Type1 => ProtectionType::Type1,
+            DriveProtection::Type2 => ProtectionType::Type2,
+            DriveProtection::Type3 => ProtectionType::Type3,
+        };
+        Some(MetadataFormat { protection: Some(protection), is_first: false })
+    }
+
     /// Returns the format with a protection type (PI) and a location (PIL), as Format NVM (figure 78) and DPS (figure 97) number them.
     ///
     /// # Errors
@@ -229,6 +241,8 @@ pub struct BlockMetadata {
     pub buffer: Option<u64>,
     /// Protection information of the command's blocks, if there is any; that of what a Copy writes.
     pub protection: Option<BlockProtection>,
+    /// PRINFOR: action and checks for what a Copy reads.
+    source_information: u32,
     /// Protection information of each source of a Copy, once its list has been read.
     pub sources: Vec<BlockProtection>,
 }
@@ -265,7 +279,9 @@ impl BlockMetadata {
         }
         let buffer = is_buffered.then_some(entry.metadata);
         let block_shift = limits.block_shift;
-        Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, sources: Vec::new() })))
+        let source_information = source_information(entry);
+        let sources = Vec::new();
+        Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
     }
 
     /// Returns the size of a block in bytes.
@@ -278,15 +294,20 @@ impl BlockMetadata {
         (data_bytes >> self.block_shift) * METADATA_BYTES
     }
 
-    /// Takes the protection information of the sources of a Copy from their list, whose entry this is.
+    /// Returns address and length of the metadata that goes with so many bytes of data, if any is transferred.
+    pub(in crate::protocol::nvme) fn transfer(&self, data_bytes: u32) -> Option<(u64, u32)> {
+        self.buffer.map(|address| (address, self.bytes_of(data_bytes as usize) as u32))
+    }
+
+    /// Takes the protection information of the sources of a Copy from their list.
     ///
     /// # Errors
     /// Invalid Protection Information for a reference tag that a source cannot have.
-    pub fn take_sources(&mut self, list: &[u8], entry: &SubmissionEntry) -> Result<(), Status> {
+    pub fn take_sources(&mut self, list: &[u8]) -> Result<(), Status> {
         let Some(kind) = self.format.protection else { return Ok(()) };
         let source = |source: &[u8; SOURCE_BYTES]| {
             let [_, slba, _, tags] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
-            let protection = BlockProtection::of(kind, source_information(entry), tags as u32, (tags >> 32) as u32);
+            let protection = BlockProtection::of(kind, self.source_information, tags as u32, (tags >> 32) as u32);
             protection.check_first(slba).map(|()| protection)
         };
         self.sources = list.as_chunks().0.iter().map(source).collect::<Result<_, _>>()?;
@@ -314,6 +335,35 @@ fn check_action(action: Action, protection: BlockProtection, entry: &SubmissionE
         Action::Zero { .. } if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
         _ => Ok(()),
     }
+}
+
+/// Returns a command for blocks with protection information, all of which is checked. It is in the buffer at this address, or the
+/// controller inserts and strips it. Of a Write Zeroes, the controller inserts it and checks nothing (figure 73).
+#[cold]
+pub(in crate::protocol::nvme) fn protected(
+    entry: SubmissionEntry,
+    buffer: Option<u64>,
+    is_checked: bool,
+) -> SubmissionEntry {
+    let [low, high, twelve, thirteen, ..] = entry.dwords;
+    let action = if buffer.is_some() { 0 } else { ACTION };
+    let information = action | if is_checked { CHECKS } else { 0 };
+    let dwords = [low, high, twelve | information << 26, thirteen, low, 0];
+    SubmissionEntry { metadata: buffer.unwrap_or(0), dwords, ..entry }
+}
+
+/// Returns a command with no checks, which transfers metadata if `is_transferred`: for a model whose blocks have other protection
+/// information, or other numbers.
+#[cold]
+pub fn unchecked(entry: SubmissionEntry, action: Action, is_transferred: bool) -> SubmissionEntry {
+    let mut dwords = entry.dwords;
+    dwords[2] &= !(0xf << 26);
+    match action {
+        Action::Copy { .. } => dwords[2] &= !(0xf << 12),
+        Action::Read | Action::Write { .. } if !is_transferred => dwords[2] |= ACTION << 26,
+        _ => {}
+    }
+    SubmissionEntry { dwords, ..entry }
 }
 
 /// Generator polynomial of the guard, without its highest term (section 5.2.1.1: the CRC of T10's data integrity field).
@@ -521,7 +571,7 @@ mod tests {
             let action = Action::Copy { force: false };
             let metadata = BlockMetadata::of(&entry, action, limits(1).metadata.unwrap(), &limits(1));
             let mut metadata = metadata.unwrap().unwrap();
-            metadata.take_sources(list, &entry).map(|()| metadata.sources)
+            metadata.take_sources(list).map(|()| metadata.sources)
         };
         let found = of(&[source(5, 5), source(1 << 32 | 9, 9)].concat()).unwrap();
         assert_eq!(found.iter().map(|source| source.reference_tag).collect::<Vec<_>>(), [5, 9]);
