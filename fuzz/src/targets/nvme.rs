@@ -457,7 +457,7 @@ fn placed_command(script: &mut Script<'_>) -> [u8; 64] {
 fn protected_command(script: &mut Script<'_>) -> [u8; 64] {
     let mut bytes = io_command(script, false);
     let (information, tag) = (script.byte(), script.byte());
-    bytes[51] |= information % 16 << 2;
+    bytes[51] |= (information % 16) << 2;
     // Mostly the one that type 1 wants.
     bytes[56] = if tag.is_multiple_of(8) { tag } else { bytes[40] };
     bytes[60..64].copy_from_slice(&[tag % 2, 0, tag, 0]);

@@ -40,7 +40,7 @@ fn metadata_of_a_write_delays_it_and_insertion_by_the_controller_does_not() {
         let by_host = lone(&protected(&[]), "randwrite", bytes);
         let by_controller = lone(&protected(&["nvme.protection_by=controller"]), "randwrite", bytes);
         assert_eq!(by_controller, expected, "{bytes}");
-        assert!(by_host > expected && by_host < expected + Span::from_ns(300), "{bytes}: {by_host:?} {expected:?}");
+        assert!(by_host > expected && by_host < expected + Span::from_ns(1_000), "{bytes}: {by_host:?} {expected:?}");
     }
 }
 
@@ -64,8 +64,8 @@ fn closed_form_of_a_lone_protected_read_is_exact_and_that_of_a_write_a_bound() {
 #[test]
 fn queue_of_protected_writes_completes_with_all_types_and_lists() {
     for set in ["nvme.protection=type2", "nvme.protection=type3", "nvme.data_pointer=sgl", "nvme.max_transfer_kib=16"] {
-        let outcome = run(&protected(&[set]), "rw=randrw bs=64k size=16m iodepth=32 number_ios=400");
-        assert_eq!(outcome.ios(), 400, "{set}");
+        let outcome = run(&protected(&[set]), "rw=randrw bs=64k size=16m iodepth=32 number_ios=256");
+        assert_eq!(outcome.ios(), 256, "{set}");
     }
 }
 

@@ -379,7 +379,7 @@ fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -
         (_, None) => entry,
         (metadata, Some(_)) => {
             let is_transferred = metadata.as_ref().is_some_and(|metadata| metadata.buffer.is_some());
-            unchecked(entry, checked.action, is_transferred)
+            unchecked(entry, is_transferred)
         }
     };
     entry.of_blocks(within >> plain.block_shift, blocks).encode()

@@ -262,11 +262,14 @@ impl Identity {
         put(page, 528, atomic.to_le_bytes());
         // Copy takes sources of format 0 (OCFS).
         page[534] = u8::from(self.limits.key_value.is_none());
-        // Scatter-gather lists, at any address and of any length, and metadata at any address; no bit buckets (SGLS).
-        let segments = if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 };
-        put(page, 536, segments.to_le_bytes());
+        put(page, 536, self.segments().to_le_bytes());
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
+    }
+
+    /// Returns what scatter-gather lists there can be: at any address and of any length, and metadata at any address; no bit buckets (SGLS).
+    fn segments(&self) -> u32 {
+        if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 }
     }
 
     /// Returns the bits of ONCS that announce I/O commands, all of which are about logical blocks.

@@ -244,11 +244,9 @@ impl Driver {
                     flags: if sgl { PSDT_SGL } else { 0 },
                     command_id: id,
                     namespace_id: NAMESPACE,
-                    dwords_2_3: 0,
-                    metadata: 0,
                     prp1,
                     prp2,
-                    dwords: [0; 6],
+                    ..SubmissionEntry::default()
                 }
                 .of_blocks(slba, blocks)
             }

@@ -113,7 +113,7 @@ impl Command {
             None => WritePlacement::default(),
         };
         let metadata = match limits.metadata {
-            Some(format) => BlockMetadata::of(entry, action, format, limits)?,
+            Some(format) => BlockMetadata::of(entry, format, limits.block_shift)?,
             None => None,
         };
         let namespace = entry.namespace_id;
@@ -133,18 +133,7 @@ impl Command {
                     metadata,
                 })
             }
-            Action::Copy { .. } => {
-                if entry.dwords[2] & SOURCE_FORMAT != 0 {
-                    return Err(Status::INVALID_FIELD);
-                }
-                let sources = (entry.dwords[2] & 0xff) + 1;
-                if sources > COPY_SOURCES_MAX {
-                    return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
-                }
-                let offset = limits.place(namespace, entry.slba(), 1)?;
-                let data = Data::of(entry, sources * SOURCE_BYTES)?;
-                Ok(Command { action, namespace, offset, bytes: 0, data, placement, metadata })
-            }
+            Action::Copy { .. } => Ok(Command { placement, metadata, ..Command::of_copy(entry, action, limits)? }),
             Action::Zero { .. } | Action::Verify | Action::Spoil => {
                 let (offset, bytes) = extent(entry, limits)?;
                 Ok(Command { action, namespace, offset, bytes, data: Data::none(), placement, metadata })
@@ -160,6 +149,21 @@ impl Command {
             Action::ReceiveUnits(_) | Action::SendUnits(_) => Command::of_units(entry, action, limits),
             Action::Key(command) => Command::of_key(entry, command, limits),
         }
+    }
+
+    /// Returns the command of an entry that copies, but for placement and metadata.
+    fn of_copy(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
+        if entry.dwords[2] & SOURCE_FORMAT != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let sources = (entry.dwords[2] & 0xff) + 1;
+        if sources > COPY_SOURCES_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+        }
+        let (namespace, placement) = (entry.namespace_id, WritePlacement::default());
+        let offset = limits.place(namespace, entry.slba(), 1)?;
+        let data = Data::of(entry, sources * SOURCE_BYTES)?;
+        Ok(Command { action, namespace, offset, bytes: 0, data, placement, metadata: None })
     }
 
     /// Returns the command of an entry that manages zones. The first block of one that is about all zones is ignored.

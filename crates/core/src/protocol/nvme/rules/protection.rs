@@ -3,9 +3,8 @@
 //! Sections and figures are those of the NVM Command Set Specification 1.0. Metadata is in a buffer of its own, which the metadata
 //! pointer (MPTR) of a command names; metadata at the end of each block's data (extended logical blocks) is not offered.
 
-use super::{Action, Limits};
 use crate::protocol::nvme::config::{DriveProtection, Nvme};
-use crate::protocol::nvme::spec::{Status, SubmissionEntry};
+use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 
 /// Bytes of metadata of a logical block, all of which are protection information if there is any (section 5.2.1.1).
 pub const METADATA_BYTES: usize = 8;
@@ -256,20 +255,19 @@ impl BlockMetadata {
     #[cold]
     pub fn of(
         entry: &SubmissionEntry,
-        action: Action,
         format: MetadataFormat,
-        limits: &Limits,
+        block_shift: u32,
     ) -> Result<Option<Box<BlockMetadata>>, Status> {
-        let is_transfer = match action {
-            Action::Read | Action::Write { .. } | Action::Compare => true,
-            Action::Verify | Action::Zero { .. } | Action::Copy { .. } => false,
+        let is_transfer = match entry.opcode {
+            opcode::READ | opcode::WRITE | opcode::COMPARE => true,
+            opcode::VERIFY | opcode::WRITE_ZEROES | opcode::COPY => false,
             _ => return Ok(None),
         };
         let information = entry.dwords[2] >> 26;
         let fields = |kind| BlockProtection::of(kind, information, entry.dwords[4], entry.dwords[5]);
         let protection = format.protection.map(fields);
         if let Some(protection) = protection {
-            check_action(action, protection, entry)?;
+            check_action(protection, entry)?;
             protection.check_first(entry.slba())?;
         }
         let is_buffered = is_transfer && !protection.is_some_and(BlockProtection::is_inserted);
@@ -278,7 +276,6 @@ impl BlockMetadata {
             return Err(Status::INVALID_FIELD);
         }
         let buffer = is_buffered.then_some(entry.metadata);
-        let block_shift = limits.block_shift;
         let source_information = source_information(entry);
         let sources = Vec::new();
         Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
@@ -321,18 +318,18 @@ fn source_information(entry: &SubmissionEntry) -> u32 {
 }
 
 /// Checks that a command can have its action and its checks.
-fn check_action(action: Action, protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
-    match action {
+fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
+    match entry.opcode {
         // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
-        Action::Copy { .. } if source_information(entry) & ACTION != protection.information & ACTION => {
+        opcode::COPY if source_information(entry) & ACTION != protection.information & ACTION => {
             Err(Status::INVALID_FIELD)
         }
         // Figure 55.
-        Action::Verify if protection.is_inserted() => Err(Status::INVALID_FIELD),
+        opcode::VERIFY if protection.is_inserted() => Err(Status::INVALID_FIELD),
         // Figure 23.
-        Action::Compare if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
+        opcode::COMPARE if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
         // Figure 73.
-        Action::Zero { .. } if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
+        opcode::WRITE_ZEROES if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
         _ => Ok(()),
     }
 }
@@ -355,12 +352,12 @@ pub(in crate::protocol::nvme) fn protected(
 /// Returns a command with no checks, which transfers metadata if `is_transferred`: for a model whose blocks have other protection
 /// information, or other numbers.
 #[cold]
-pub fn unchecked(entry: SubmissionEntry, action: Action, is_transferred: bool) -> SubmissionEntry {
+pub fn unchecked(entry: SubmissionEntry, is_transferred: bool) -> SubmissionEntry {
     let mut dwords = entry.dwords;
     dwords[2] &= !(0xf << 26);
-    match action {
-        Action::Copy { .. } => dwords[2] &= !(0xf << 12),
-        Action::Read | Action::Write { .. } if !is_transferred => dwords[2] |= ACTION << 26,
+    match entry.opcode {
+        opcode::COPY => dwords[2] &= !(0xf << 12),
+        opcode::READ | opcode::WRITE if !is_transferred => dwords[2] |= ACTION << 26,
         _ => {}
     }
     SubmissionEntry { dwords, ..entry }
@@ -412,8 +409,8 @@ fn guard(block: &[u8]) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{Command, Limits};
     use super::*;
-    use crate::protocol::nvme::spec::opcode;
 
     const TYPES: [ProtectionType; 3] = [ProtectionType::Type1, ProtectionType::Type2, ProtectionType::Type3];
 
@@ -521,7 +518,7 @@ mod tests {
         let mut entry = SubmissionEntry { metadata: 0x3000, ..entry.of_blocks(8, 1) };
         entry.dwords[2] |= information << 26;
         entry.dwords[4] = reference_tag;
-        let command = super::super::Command::check(&entry, &limits(protection))?;
+        let command = Command::check(&entry, &limits(protection))?;
         Ok(command.metadata.expect("the blocks have metadata").buffer.is_some())
     }
 
@@ -554,8 +551,7 @@ mod tests {
     #[test]
     fn metadata_pointer_beside_pages_is_aligned_to_double_words() {
         let read = SubmissionEntry { opcode: opcode::READ, namespace_id: 1, metadata: 2, ..SubmissionEntry::default() };
-        let of =
-            |entry: SubmissionEntry| BlockMetadata::of(&entry, Action::Read, limits(0).metadata.unwrap(), &limits(0));
+        let of = |entry: SubmissionEntry| BlockMetadata::of(&entry, limits(0).metadata.unwrap(), 9);
         assert_eq!(of(read), Err(Status::INVALID_FIELD));
         assert!(of(SubmissionEntry { flags: 0x40, ..read }).is_ok());
         assert!(of(SubmissionEntry { metadata: 4, ..read }).is_ok());
@@ -568,8 +564,7 @@ mod tests {
         let source =
             |slba: u64, tag: u32| [0, slba, 0, 0xffff_0007 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat();
         let of = |list: &[u8]| {
-            let action = Action::Copy { force: false };
-            let metadata = BlockMetadata::of(&entry, action, limits(1).metadata.unwrap(), &limits(1));
+            let metadata = BlockMetadata::of(&entry, limits(1).metadata.unwrap(), 9);
             let mut metadata = metadata.unwrap().unwrap();
             metadata.take_sources(list).map(|()| metadata.sources)
         };
