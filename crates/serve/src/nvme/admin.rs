@@ -6,6 +6,7 @@ use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
+use super::arbitration::QueuePriority;
 use super::command::{
     CommandRow, IO_COMMANDS, KEY_VALUE_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect,
 };
@@ -340,7 +341,8 @@ impl Controller {
         }
         self.check_queue_place(command.prp1, entries, SUBMISSION_ENTRY_BYTES);
         host.clear_doorbells(queue, true, false);
-        let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation());
+        let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation())
+            .with_priority(QueuePriority::of(second));
         self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
         Ok(DONE)
     }

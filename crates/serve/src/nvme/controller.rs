@@ -209,8 +209,11 @@ impl Controller {
 
     /// Copies to every set the features that its commands depend on.
     pub(super) fn share_features(&mut self) {
-        let write_cache = self.features.write_cache;
-        self.sets.iter_mut().for_each(|set| set.write_cache = write_cache);
+        let (write_cache, arbitration) = (self.features.write_cache, self.features.arbitration);
+        for set in &mut self.sets {
+            set.write_cache = write_cache;
+            set.arbitration.iter_mut().for_each(|set| set.set(arbitration));
+        }
     }
 
     /// Moves the counts and failures of all sets that are not lent into the journal.
