@@ -529,8 +529,10 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
+    use phaselink_core::protocol::nvme::rules::MetadataFormat;
 
-    use super::super::subsystem::Subsystem;
+    use super::super::array_host::ArrayHost;
+    use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
     use crate::device::store::Geometry;
 
@@ -548,6 +550,26 @@ mod tests {
                     Command::prefetch_blocks(&entry.of_blocks(slba, blocks).encode(), &namespaces, &store);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn model_of_protected_blocks_moves_no_metadata_for_a_namespace_without_any() {
+        let metadata = Some(MetadataFormat::of(1, false).unwrap());
+        let limits = Limits { metadata, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
+        let subsystem = Arc::new(Subsystem::new(&limits));
+        subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
+        let namespaces = NamespaceView::new(&subsystem, 0);
+        let mut host = ArrayHost::new(1 << 16, &limits);
+        for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
+            let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };
+            let mut entry = entry.of_blocks(8, 1);
+            // Bits that mean nothing there.
+            entry.dwords[2] |= 0b0101 << 26;
+            let command = Command::check(&entry.encode(), 1, 1, &namespaces, &mut host);
+            let modelled = SubmissionEntry::decode(&command.modelled.expect("the model has another format"));
+            let checked = rules::Command::check(&modelled, &limits).expect("the model accepts the command");
+            assert_eq!(checked.metadata.expect("blocks with metadata").buffer, None, "{opcode:x}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Metadata of logical blocks in a buffer of its own: transfers beside those of the data. Its content is the host's, and not simulated.
 
-use super::{Controller, PAYLOAD_READ_BYTES};
+use super::{Accepted, Controller, PAYLOAD_READ_BYTES};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
 use crate::protocol::nvme::rules::Command;
@@ -29,10 +29,12 @@ impl Controller {
         }
     }
 
-    /// Handles metadata that has arrived from the host.
+    /// Handles metadata that has arrived from the host. Mostly it follows the data, and is then what the command has waited for.
     pub(super) fn on_metadata(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
-        let request = self.commands[packet.token.context as usize].request;
-        ports.shared.requests.charge_late(request, Stage::HostRead, now);
+        let Accepted { request, bytes_missing, .. } = self.commands[packet.token.context as usize];
+        if bytes_missing == packet.bytes {
+            ports.shared.requests.charge_late(request, Stage::HostRead, now);
+        }
         self.on_payload(now, packet, ports);
     }
 
