@@ -406,7 +406,7 @@ fn a_format_leaves_zeros_and_knows_blocks_of_512_and_4096_bytes() {
     };
     for (first, namespace, expected) in [
         (0, 2, Status::INVALID_NAMESPACE),
-        (2, 1, Status::INVALID_FORMAT),
+        (4, 1, Status::INVALID_FORMAT),
         (1 << 12, 1, Status::INVALID_FORMAT),
         (1 << 5, 1, Status::INVALID_FORMAT),
         (2 << 9, 1, Status::INVALID_FIELD),

@@ -121,7 +121,7 @@ fn namespace_that_cannot_be_is_refused_with_the_status_that_says_why() {
         (u64::MAX, u64::MAX, 0, Status::NAMESPACE_INSUFFICIENT_CAPACITY),
         (8, 7, 0, Status::THIN_PROVISIONING_NOT_SUPPORTED),
         (0, 0, 0, Status::INVALID_FIELD),
-        (8, 8, 2, Status::INVALID_FORMAT),
+        (8, 8, 4, Status::INVALID_FORMAT),
         (8, 8, 1 << 4, Status::INVALID_FORMAT),
     ] {
         assert_eq!(create(&mut bench, blocks, capacity, format).status, expected, "{blocks} {capacity} {format}");
@@ -237,11 +237,11 @@ fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
         let page = bench.identify(0, namespace).1;
         (u64_at(&page, 0), page[25], page[26], [page[130], page[134]])
     };
-    assert_eq!(shape(&mut bench, 2), (1024, 1, 0, [9, 12]));
+    assert_eq!(shape(&mut bench, 2), (1024, 3, 0, [9, 12]));
     bench.machine.memory[DATA as usize..][..512].fill(7);
     assert_eq!(touch(&mut bench, opcode::WRITE, 2, 8), Status::SUCCESS);
     assert_eq!(bench.administer(format(1, 2)).status, Status::SUCCESS);
-    assert_eq!((shape(&mut bench, 2), shape(&mut bench, 1)), ((128, 1, 1, [9, 12]), (1024, 1, 0, [9, 12])));
+    assert_eq!((shape(&mut bench, 2), shape(&mut bench, 1)), ((128, 3, 1, [9, 12]), (1024, 3, 0, [9, 12])));
     bench.machine.memory[DATA as usize..][..4096].fill(9);
     assert_eq!(touch(&mut bench, opcode::READ, 2, 1), Status::SUCCESS);
     assert!(bench.machine.memory[DATA as usize..][..4096].iter().all(|byte| *byte == 0), "formatted blocks are zeros");
@@ -265,10 +265,10 @@ fn namespace_is_formatted_with_blocks_of_4096_bytes_and_back() {
         bench.machine.memory[DATA as usize]
     };
     assert_eq!([2, 3, 9, 10, 11, 12].map(|slba| first(&mut bench, slba)), [0, 9, 0, 9, 9, 0]);
-    assert_eq!(bench.administer(format(2, 2)).status, Status::INVALID_FORMAT);
+    assert_eq!(bench.administer(format(4, 2)).status, Status::INVALID_FORMAT);
     assert_eq!(bench.administer(format(0, 3)).status, Status::INVALID_NAMESPACE);
     assert_eq!(bench.administer(format(0, u32::MAX)).status, Status::SUCCESS);
-    assert_eq!(shape(&mut bench, 2), (1024, 1, 0, [9, 12]));
+    assert_eq!(shape(&mut bench, 2), (1024, 3, 0, [9, 12]));
 }
 
 /// Base Specification 2.0, sections 5.24, 8.21 and 5.16.1.25.

@@ -111,7 +111,7 @@ fn one_namespace_is_formatted_or_all_of_them() {
 #[test]
 fn data_is_scattered_and_gathered_where_descriptors_say() {
     let mut bench = Bench::new();
-    assert_eq!(bench.identify(1, 0).1[536..540], [1, 0, 0, 0], "SGLS");
+    assert_eq!(bench.identify(1, 0).1[536..540], [1, 0, 2, 0], "SGLS");
     let pieces = [(DATA + 3, 100_u64), (DATA + PAGE, 900), (DATA + 3 * PAGE + 1, 24)];
     let block = |(address, bytes): (u64, u64)| [address, bytes];
     let segments = [vec![block(pieces[0]), [LISTS + 512, 3 << 60 | 32]], vec![block(pieces[1]), block(pieces[2])]];

@@ -8,6 +8,7 @@ use std::io;
 
 use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_serve::nvme::arbitration::QueuePriority;
 use phaselink_serve::nvme::{CommandProgress, NextCommand};
 use proptest::prelude::*;
 
@@ -198,6 +199,46 @@ fn shutting_down_is_reported_and_an_invalid_configuration_is_fatal() {
     assert_eq!(bench.get(0x1c), 0);
     bench.set(0x14, 1 | 3 << 7);
     assert_eq!(bench.get(0x1c), 0b10);
+}
+
+/// Base Specification 2.0, sections 3.1.3.5, 3.4.4.2, 5.5 and 5.27.1.1.
+#[test]
+fn queues_are_served_by_their_priority_class_once_the_host_has_selected_that() {
+    let mut bench = Bench::off();
+    assert_eq!(bench.get(0) >> 17 & 0b11, 0b01, "CAP.AMS");
+    let enable = |bench: &mut Bench, arbitration: u32| {
+        bench.set(0x14, 0);
+        bench.set(0x24, (ENTRIES - 1) | (ENTRIES - 1) << 16);
+        bench.set(0x28, ADMIN_QUEUE as u32);
+        bench.set(0x30, ADMIN_ANSWERS as u32);
+        bench.set(0x14, 1 | arbitration << 11 | 6 << 16 | 4 << 20);
+        bench.get(0x1c)
+    };
+    assert_eq!([2, 7, 1].map(|arbitration| enable(&mut bench, arbitration)), [2, 2, 1], "fatal, fatal, ready");
+    // A burst of two commands, and weights of 3, 2 and 1 commands.
+    let dwords = [1, 2 << 24 | 1 << 16 | 1, 0, 0, 0, 0];
+    assert_eq!(
+        bench.administer(Fields { opcode: admin::SET_FEATURES, dwords, ..Fields::default() }).status,
+        Status::SUCCESS
+    );
+    for (queue, class) in [(1, 3), (2, 1), (3, 1), (4, 0)] {
+        let at = ANSWERS + PAGE + u64::from(queue) * PAGE;
+        let completion = Fields { prp: [at, 0], ..create_completion_queue(queue, ENTRIES) };
+        assert_eq!(bench.administer(completion).status, Status::SUCCESS);
+        let mut submission = create_submission_queue(queue, ENTRIES);
+        submission.dwords[1] = queue << 16 | class << 1 | 1;
+        assert_eq!(bench.administer(Fields { prp: [QUEUE, 0], ..submission }).status, Status::SUCCESS);
+    }
+    let mut turn = |class, left, ready: &[u16]| {
+        (1..=4).for_each(|queue| bench.machine.doorbells[usize::from(queue)].0 = ready.contains(&queue).into());
+        bench.controller.queue_sets()[0].take_turn(class, left, &mut bench.machine)
+    };
+    assert_eq!(turn(QueuePriority::Urgent, u32::MAX, &[]), None);
+    assert_eq!(turn(QueuePriority::Medium, 2, &[1, 2, 3, 4]), None);
+    assert_eq!(turn(QueuePriority::High, 3, &[1, 2, 3, 4]), Some((2, 2)));
+    assert_eq!(turn(QueuePriority::High, 1, &[1, 2, 3, 4]), Some((3, 1)));
+    assert_eq!(turn(QueuePriority::Low, 1, &[1, 2, 3, 4]), Some((1, 1)));
+    assert_eq!(turn(QueuePriority::Urgent, u32::MAX, &[1, 2, 3, 4]), Some((4, 2)));
 }
 
 #[test]

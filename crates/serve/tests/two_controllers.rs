@@ -11,7 +11,8 @@ use phaselink_core::config::Isolation;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::trace::Step;
-use phaselink_core::protocol::nvme::rules::{Action, Limits};
+use phaselink_core::protocol::nvme::config::DriveProtection;
+use phaselink_core::protocol::nvme::rules::{Action, Limits, MetadataFormat, ProtectionType};
 use phaselink_core::protocol::nvme::spec::{
     self, CompletionEntry, Status, SubmissionEntry, admin, completion_doorbell, opcode, submission_doorbell,
 };
@@ -250,6 +251,13 @@ fn keyed(dice: &mut Dice) -> Drive {
     drive
 }
 
+/// The drive with protection information of some type.
+fn protected(dice: &mut Dice) -> Drive {
+    let mut drive = drive(dice);
+    drive.nvme.protection = dice.of(&[DriveProtection::Type1, DriveProtection::Type2, DriveProtection::Type3]);
+    drive
+}
+
 impl Conversation {
     fn new(seed: u64) -> Conversation {
         let mut dice = Dice(Random::stream(seed, "two controllers"));
@@ -275,6 +283,14 @@ impl Conversation {
         let mut dice = Dice(Random::stream(seed, "two controllers and keys"));
         let drive = keyed(&mut dice);
         Conversation::about(&drive, dice, seed)
+    }
+
+    fn about_protection(seed: u64) -> Conversation {
+        let mut dice = Dice(Random::stream(seed, "two controllers and protection"));
+        let drive = protected(&mut dice);
+        let conversation = Conversation::about(&drive, dice, seed);
+        conversation.store.add_metadata().unwrap();
+        conversation
     }
 
     fn about(drive: &Drive, mut dice: Dice, seed: u64) -> Conversation {
@@ -455,8 +471,8 @@ impl Conversation {
             let (Step::Up { what, .. }, Some((address, bytes))) = (&record.step, record.memory) else { continue };
             let range = address..address + u64::from(bytes);
             match what.as_ref() {
-                "read page list" | "read ranges" | "read data" => touched.read.push(range),
-                "data" => touched.written.push(range),
+                "read page list" | "read ranges" | "read data" | "read metadata" => touched.read.push(range),
+                "data" | "metadata" => touched.written.push(range),
                 "fetch command" | "completion entry" | "interrupt message" => {}
                 other => panic!("a packet of another kind: {other}"),
             }
@@ -518,12 +534,16 @@ impl Conversation {
                 (false, namespaces) => 1 + dice.below(namespaces.into()) as u32,
             },
             dwords_2_3: 0,
+            metadata: 0,
             prp1,
             prp2,
             dwords: [0, 0, if dice.one_in(8) { 1 << 30 | 1 << 25 } else { 0 }, 0, 0, 0],
         };
         if self.limits.zones.is_some() {
             self.with_zones(entry, slba, blocks)
+        } else if let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.metadata {
+            let entry = self.with_protection(entry, slba, kind);
+            self.completed(entry, slba, blocks)
         } else if self.limits.placement.is_some() {
             self.with_placement(entry, slba, blocks)
         } else {
@@ -581,6 +601,7 @@ impl Conversation {
             command_id: self.next_id,
             namespace_id: if dice.one_in(20) { dice.of(&[0, 2, u32::MAX]) } else { 1 },
             dwords_2_3: dice.below(12) << (8 * dice.below(2)),
+            metadata: 0,
             prp1,
             prp2,
             dwords: [bytes as u32, (key_bytes | options) as u32, 0, 0, 0, 0],
@@ -616,6 +637,24 @@ impl Conversation {
                 self.completed(entry, slba, blocks)
             }
         }
+    }
+
+    /// The command with metadata anywhere, and with actions and checks that it can have or not. Nothing is checked whose result would
+    /// depend on the metadata itself: a reference tag that is checked is one that type 1 refuses, or that type 3 ignores.
+    fn with_protection(&mut self, mut entry: SubmissionEntry, slba: u64, kind: ProtectionType) -> SubmissionEntry {
+        let dice = &mut self.dice;
+        let action = if dice.one_in(3) { 8 } else { 0 };
+        let checks = match entry.opcode {
+            opcode::WRITE_ZEROES if dice.one_in(4) => dice.below(8) as u32,
+            opcode::WRITE_ZEROES => 0,
+            _ if kind != ProtectionType::Type2 && dice.one_in(6) => 0b011,
+            _ => 0b010,
+        };
+        entry.dwords[2] |= (action | checks) << 26;
+        entry.dwords[4] = (slba as u32).wrapping_add(1);
+        entry.dwords[5] = dice.below(1 << 16) as u32;
+        let metadata = dice.below(1 << 37) * 8 + if dice.one_in(40) { dice.below(4) } else { 0 };
+        SubmissionEntry { metadata, ..entry }
     }
 
     /// The management operation that is about reclaim units, or another one.
@@ -713,7 +752,10 @@ impl Conversation {
             8..12 => second + PAGE - 8 * (1 + dice.below(4)),
             // The timing controller does not know that data cannot be reached, and so would move a write pointer.
             // Nor does it know that a value could not be read.
-            12 if self.limits.zones.is_none() && self.limits.key_value.is_none() => NOWHERE + second,
+            // Nor that metadata is not read where data cannot be.
+            12 if self.limits.zones.is_none() && self.limits.key_value.is_none() && self.limits.metadata.is_none() => {
+                NOWHERE + second
+            }
             _ => second,
         };
         (first, second)
@@ -758,12 +800,24 @@ impl Conversation {
         let mut list = Vec::new();
         for _ in 0..count {
             let (slba, blocks) = if self.dice.one_in(30) { self.place() } else { (self.dice.below(16), 2) };
-            list.extend([0, slba, u64::from(blocks - 1), 0].into_iter().flat_map(u64::to_le_bytes));
+            // A reference tag that the source cannot have.
+            let tag = if self.limits.metadata.is_some() { (slba as u32).wrapping_add(1) } else { 0 };
+            list.extend([0, slba, u64::from(blocks - 1), tag.into()].into_iter().flat_map(u64::to_le_bytes));
         }
         self.machine.put(entry.prp1, &list);
-        let [low, high, flags, ..] = entry.dwords;
+        let [low, high, flags, _, fourteen, fifteen] = entry.dwords;
         let format = if self.dice.one_in(20) { 1 << 8 } else { 0 };
-        SubmissionEntry { dwords: [low, high, flags & !0xffff | format | (count as u32 - 1), 0, 0, 0], ..entry }
+        let sources = self.source_information(flags) << 12;
+        let twelve = flags & !0xffff | format | sources | (count as u32 - 1);
+        SubmissionEntry { dwords: [low, high, twelve, 0, fourteen, fifteen], ..entry }
+    }
+
+    /// PRINFOR of a copy: mostly the action of what it writes, and now and then a check of its sources' reference tags.
+    fn source_information(&mut self, flags: u32) -> u32 {
+        let Some(MetadataFormat { protection: Some(kind), .. }) = self.limits.metadata else { return 0 };
+        let action = if self.dice.one_in(6) { 8 } else { flags >> 26 & 8 };
+        let is_checked = kind != ProtectionType::Type2 && self.dice.one_in(6);
+        action | u32::from(is_checked)
     }
 
     /// Ranges, most of them on the drive, where the command says.
@@ -893,6 +947,24 @@ fn both_controllers_give_the_same_answers_about_keys() {
         Status::KEY_DOES_NOT_EXIST,
         Status::KEY_EXISTS,
         Status::CAPACITY_EXCEEDED,
+    ] {
+        assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
+    }
+}
+
+#[test]
+fn both_controllers_give_the_same_answers_about_protection() {
+    let statuses = statuses(Conversation::about_protection);
+    for status in [
+        Status::SUCCESS,
+        Status::INVALID_OPCODE,
+        Status::INVALID_FIELD,
+        Status::INVALID_NAMESPACE,
+        Status::INVALID_PRP_OFFSET,
+        Status::INVALID_SGL_LENGTH,
+        Status::LBA_OUT_OF_RANGE,
+        Status::COMMAND_SIZE_LIMIT_EXCEEDED,
+        Status::INVALID_PROTECTION_INFORMATION,
     ] {
         assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
     }

@@ -153,6 +153,33 @@ fn what_linux_does_under_qemu_works_with_interrupts_and_the_data_is_right() {
     assert_eq!((summary.tally.write.ios, summary.tally.read.ios, summary.tally.errors), (101, 101, 0));
 }
 
+/// Base Specification 2.0, section 3.4.4.2.
+#[test]
+fn queue_of_every_priority_class_is_served_with_weighted_arbitration() {
+    for timing in [false, true] {
+        let server = serve(if timing { "weighted-timed" } else { "weighted" }, timing, Wait::Spin);
+        let client = attach(&server.path);
+        let mut driver = Driver::start(client, RAM, Rings::Messages);
+        driver.client.set_register(0x14, 0);
+        driver.wait_for_status(0);
+        driver.client.set_register(0x14, 1 | 1 << 11 | 6 << 16 | 4 << 20);
+        driver.wait_for_status(1);
+        driver.bring_up(0);
+        // A burst of two commands, and weights of one.
+        driver.administer(admin::SET_FEATURES, 0, 0, [1, 1, 0, 0, 0, 0]);
+        for class in 0..4 {
+            driver.administer(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0, 0, 0, 0, 0]);
+            driver.tails[1] = 0;
+            let size = (vfio_client::ENTRIES - 1) << 16;
+            let dwords = [1 | size, 1 | class << 1 | 1 << 16, 0, 0, 0, 0];
+            driver.administer(admin::CREATE_SUBMISSION_QUEUE, 0, 3, dwords);
+            (0..20).for_each(|place| driver.write(place, &pattern(512, place as usize)));
+            assert_eq!(driver.read(19, 512), pattern(512, 19), "class {class}");
+        }
+        assert_eq!(server.finish().tally.errors, 0);
+    }
+}
+
 #[test]
 fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spdk.vfio");

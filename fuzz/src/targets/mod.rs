@@ -29,6 +29,7 @@ pub const ALL: &[Target] = &[
     nvme::ZONES,
     nvme::PLACEMENT,
     nvme::KEYS,
+    nvme::PROTECTION,
     nvme::ADMIN,
     store::HEADER,
     store::KEYS,

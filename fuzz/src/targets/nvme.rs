@@ -11,12 +11,12 @@ use phaselink_core::media::translation::policy::PolicySettings;
 use phaselink_core::media::translation::{PlacedStreams, TranslationShape};
 use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::protocol::nvme::rules::zones::ZoneLimits;
-use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, PlacementLimits};
+use phaselink_core::protocol::nvme::rules::{KeyValueLimits, Limits, MetadataFormat, PlacementLimits, ProtectionType};
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
 use phaselink_serve::nvme::array_host::ArrayHost;
-use phaselink_serve::nvme::subsystem::Subsystem;
+use phaselink_serve::nvme::subsystem::{Namespace, Subsystem};
 use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand, QUEUE_PAIRS_MAX};
 
 use crate::Target;
@@ -34,6 +34,9 @@ pub(super) const PLACEMENT: Target = Target { name: "nvme-placement", run: place
 /// Checks the steps of a host and of the controller's caller on a drive that stores values by their keys.
 pub(super) const KEYS: Target = Target { name: "nvme-keys", run: keys, seeds: storers };
 
+/// Checks the steps of a host and of the controller's caller on a drive whose blocks have protection information.
+pub(super) const PROTECTION: Target = Target { name: "nvme-protection", run: protection, seeds: protectors };
+
 /// Checks admin commands of 64 bytes each.
 pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
 
@@ -49,6 +52,7 @@ const LIMITS: Limits = Limits {
     zones: None,
     placement: None,
     key_value: None,
+    metadata: None,
 };
 /// Eight zones of 8 KiB, of which 6 KiB can be written.
 const LAYOUT: ZoneLayout = ZoneLayout { zones: 8, zone_blocks: 16, capacity_blocks: 12, active_max: 3, open_max: 2 };
@@ -63,6 +67,9 @@ const KEYED: Limits = Limits {
     }),
     ..LIMITS
 };
+/// Blocks with protection information of type 1.
+const PROTECTED: Limits =
+    Limits { metadata: Some(MetadataFormat { protection: Some(ProtectionType::Type1), is_first: false }), ..LIMITS };
 /// Reclaim units of 16 KiB, three handles in each of two groups.
 const SHAPE: TranslationShape = TranslationShape {
     units: 16,
@@ -140,6 +147,15 @@ fn keys(input: &[u8]) {
     assert!(keys.used_bytes() <= most && keys.with(KeySpace::keys) <= 24, "{} bytes", keys.used_bytes());
 }
 
+fn protection(input: &[u8]) {
+    let mut bench = Bench::new(PROTECTED);
+    bench.sends_metadata = true;
+    bench.follow(input);
+    let has_metadata = |namespace: &Namespace| namespace.format.metadata.is_some();
+    let needs_metadata = bench.subsystem.namespaces().iter().flatten().any(has_metadata);
+    assert!(!needs_metadata || bench.store.has_metadata(), "a namespace without the metadata of its format");
+}
+
 fn administer(input: &[u8]) {
     // Of four inputs, one is for a drive whose hosts place data, and one for a drive that stores values.
     let limits = match input.first().map(|byte| byte & 3) {
@@ -165,6 +181,8 @@ struct Bench {
     subsystem: Arc<Subsystem>,
     store: Store,
     space: Vec<u8>,
+    /// True if I/O commands have fields for metadata.
+    sends_metadata: bool,
     commands: VecDeque<Command>,
     /// Commands that wait for the disk.
     unsaved: VecDeque<Command>,
@@ -185,6 +203,7 @@ impl Bench {
                 (None, None) => store,
             },
             space: vec![0; LIMITS.transfer_bytes_max as usize],
+            sends_metadata: false,
             commands: VecDeque::new(),
             unsaved: VecDeque::new(),
         };
@@ -312,6 +331,7 @@ impl Bench {
                 let fields = match self.subsystem.placement() {
                     Some(_) => placed_command(script),
                     None if self.store.keys().is_some() => key_command(script),
+                    None if self.sends_metadata => protected_command(script),
                     None => io_command(script, self.store.zones().is_some()),
                 };
                 self.submit(1, &fields);
@@ -433,6 +453,18 @@ fn placed_command(script: &mut Script<'_>) -> [u8; 64] {
     bytes
 }
 
+/// Returns a nearly correct command with an action and checks of protection information, a reference tag and a metadata buffer.
+fn protected_command(script: &mut Script<'_>) -> [u8; 64] {
+    let mut bytes = io_command(script, false);
+    let (information, tag) = (script.byte(), script.byte());
+    bytes[51] |= (information % 16) << 2;
+    // Mostly the one that type 1 wants.
+    bytes[56] = if tag.is_multiple_of(8) { tag } else { bytes[40] };
+    bytes[60..64].copy_from_slice(&[tag % 2, 0, tag, 0]);
+    bytes[16..24].copy_from_slice(&address(script).to_le_bytes());
+    bytes
+}
+
 /// Returns a command for one of a few keys, which is nearly correct.
 fn key_command(script: &mut Script<'_>) -> [u8; 64] {
     let all =
@@ -521,6 +553,26 @@ fn placers() -> Vec<Vec<u8>> {
         [&fill[..], &units, &again, &fill, &again, &fill].concat(),
         [&features[..], &fill, &again, &units, &pages].concat(),
         [&admin(13, 1, 0, 0, 1)[..], &features, &admin(13, 0, 0, 0, 0), &admin(14, 0, 0, 0, 1), &fill, &pages].concat(),
+    ]
+}
+
+fn protectors() -> Vec<Vec<u8>> {
+    let io = |operation: u8, block: u8, blocks: u8, information: u8| {
+        [0, operation, block, blocks, 8, 0, 9, 0, FAIR, information, 1, 12, 0, 9, 6, 10, 1, 8].to_vec()
+    };
+    // Formats by the number of the LBA format with the type of protection above it, as far as `admin_command` lets one through.
+    let format = |low: u8| {
+        let place = ADMIN_COMMANDS.iter().position(|row| row.opcode == admin::FORMAT_NVM).unwrap_or(0) as u8;
+        [1, place, low, 0, 0, 1, 12, 0, 13, 0, FAIR, 9, 8].to_vec()
+    };
+    let (write, read, compare, zero, verify, copy) = (1, 2, 3, 4, 9, 10);
+    let inserted = [io(write, 0, 15, 8), io(read, 0, 15, 7), io(read, 0, 15, 15), io(verify, 0, 15, 7)].concat();
+    let sent = [io(write, 8, 3, 0), io(read, 8, 3, 0), io(compare, 8, 3, 0), io(read, 8, 3, 4)].concat();
+    let others =
+        [io(zero, 0, 31, 8), io(zero, 4, 2, 0), io(copy, 32, 0, 8), io(5, 0, 0, 0), io(read, 0, 31, 7)].concat();
+    vec![
+        [&inserted[..], &sent, &others].concat(),
+        [&format(3), &inserted[..], &format(34), &sent, &others, &format(0), &inserted].concat(),
     ]
 }
 

@@ -28,6 +28,7 @@ const LIMITS: Limits = Limits {
     zones: None,
     placement: None,
     key_value: None,
+    metadata: None,
 };
 
 fn messages(input: &[u8]) {

@@ -32,6 +32,7 @@ mod placement;
 mod power;
 mod predict;
 mod properties;
+mod protection;
 mod pss;
 mod queries;
 mod repository;

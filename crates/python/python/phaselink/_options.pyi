@@ -297,6 +297,8 @@ class NvmeSection(TypedDict, total=False):
     block_bytes: int
     atomic_write_bytes: int
     namespaces: int
+    protection: Literal["none", "type1", "type2", "type3"]
+    protection_by: Literal["host", "controller"]
 
 class DcExpressSection(TypedDict, total=False):
     queue_pairs: int

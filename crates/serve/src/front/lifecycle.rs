@@ -325,11 +325,18 @@ impl<'a, R: Request> Lifecycle<'a, R> {
     /// Fetches up to [`BATCH`] requests of a queue and begins them; returns true if there was any.
     #[inline]
     pub fn serve_queue<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32) -> bool {
-        let mut left = BATCH;
+        self.serve_some(endpoint, queue, BATCH) > 0
+    }
+
+    /// Fetches up to `most` requests of a queue, and no more than [`BATCH`], and begins them; returns their number.
+    #[inline]
+    pub fn serve_some<E: Endpoint<R>>(&mut self, endpoint: &mut E, queue: u32, most: u32) -> u32 {
+        let most = most.min(BATCH);
+        let mut left = most;
         loop {
             self.fetch_batch(endpoint, queue, &mut left);
             if self.batch.is_empty() {
-                return left < BATCH;
+                return most - left;
             }
             self.begin_batch(endpoint);
         }

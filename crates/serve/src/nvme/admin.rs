@@ -1,12 +1,12 @@
 //! Admin commands (Base Specification 2.0, section 5).
 
-use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
-use phaselink_core::protocol::nvme::rules::{key_value, zones};
+use phaselink_core::protocol::nvme::rules::{MetadataFormat, Shadow, key_value, zones};
 use phaselink_core::protocol::nvme::spec::{
     COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, admin,
 };
 
+use super::arbitration::QueuePriority;
 use super::command::{
     CommandRow, IO_COMMANDS, KEY_VALUE_COMMANDS, PLACEMENT_COMMANDS, ZONE_COMMANDS, copy_in, copy_out, effect,
 };
@@ -93,6 +93,9 @@ const PLACEMENT_PAGES: FurtherPages =
 
 /// Feature of a namespace that stores values by their keys.
 const KEY_VALUE_PAGES: FurtherPages = FurtherPages { features: &[(KEY_VALUE_FEATURE, 20)], logs: &[] };
+
+/// MSET, in dword 10 of Format NVM: metadata is transferred at the end of each block's data.
+const METADATA_EXTENDED: u32 = 1 << 4;
 
 /// Outcome of a command that has no result in dword 0.
 const DONE: AdminOutcome = AdminOutcome::Done(0);
@@ -338,7 +341,8 @@ impl Controller {
         }
         self.check_queue_place(command.prp1, entries, SUBMISSION_ENTRY_BYTES);
         host.clear_doorbells(queue, true, false);
-        let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation());
+        let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation())
+            .with_priority(QueuePriority::of(second));
         self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
         Ok(DONE)
     }
@@ -395,11 +399,11 @@ impl Controller {
         Ok(DONE)
     }
 
-    /// Format NVM (section 5.14): to blocks of another size, without metadata and protection information, and without cryptographic
-    /// erase (FNA). [`Controller::update`] formats the drive, since it has the store.
+    /// Format NVM (section 5.14): to blocks of another size, with or without metadata and protection information, and without
+    /// cryptographic erase (FNA). [`Controller::update`] formats the drive, since it has the store.
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let first = command.dwords[0];
-        let (format, protection, erase) = (first & 0xf | first >> 8 & 0x30, first >> 5 & 7, first >> 9 & 7);
+        let (format, erase) = (first & 0xf | first >> 8 & 0x30, first >> 9 & 7);
         let (SubmissionEntry { command_id, namespace_id: namespace, .. }, format) = (*command, format as usize);
         if namespace != ALL_NAMESPACES {
             self.identity.subsystem.namespace(namespace)?;
@@ -408,7 +412,9 @@ impl Controller {
         if erase > 1 {
             return Err(Status::INVALID_FIELD);
         }
-        if format >= self.identity.subsystem.formats().len() || protection != 0 {
+        let format = self.identity.subsystem.choose(format, metadata_of_format(first)?)?;
+        // Metadata has a buffer of its own, and is no part of extended logical blocks (MSET).
+        if format.metadata.is_some() && first & METADATA_EXTENDED != 0 {
             return Err(Status::INVALID_FORMAT);
         }
         if self.pending.iter().any(|work| matches!(work, PendingWork::Format { .. })) {
@@ -450,6 +456,12 @@ impl Controller {
         let overlaps = self.sets.iter().flat_map(|set| set.memory_ranges()).any(overlaps);
         self.check_strictly(|checks| checks.count_times(overlaps.into(), &strict::QUEUE_OVERLAP));
     }
+}
+
+/// Returns the settings of metadata in dword 10 of Format NVM: type (PI) and location (PIL) of the protection information (NVM Command Set
+/// Specification 1.0, figure 78).
+fn metadata_of_format(first: u32) -> Result<MetadataFormat, Status> {
+    MetadataFormat::of((first >> 5 & 7) as u8, first >> 8 & 1 == 1)
 }
 
 /// Returns the identifier of a queue to be created: from 1 to the number of queues granted to the host, and not in use.

@@ -4,6 +4,7 @@ use std::io;
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement::directed_to;
+use phaselink_core::protocol::nvme::rules::protection::unchecked;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
@@ -177,6 +178,9 @@ impl Command {
         match checked.action {
             Action::Copy { .. } => {
                 (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
+                if let Some(metadata) = &mut checked.metadata {
+                    metadata.take_sources(&list)?;
+                }
             }
             Action::SendUnits(_) => drop(limits.placement.as_ref().map(|limits| limits.listed(&list)).transpose()?),
             Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),
@@ -371,6 +375,13 @@ fn modelled(entry: &SubmissionEntry, checked: &rules::Command, plain: &Limits) -
     let (namespace, within) = (checked.offset / plain.capacity_bytes(), checked.offset % plain.capacity_bytes());
     let blocks = u64::from(checked.bytes).div_ceil(1 << plain.block_shift) as u32;
     let entry = SubmissionEntry { namespace_id: namespace as u32 + 1, ..*entry };
+    let entry = match (&checked.metadata, plain.metadata) {
+        (_, None) => entry,
+        (metadata, Some(_)) => {
+            let is_transferred = metadata.as_ref().is_some_and(|metadata| metadata.buffer.is_some());
+            unchecked(entry, is_transferred)
+        }
+    };
     entry.of_blocks(within >> plain.block_shift, blocks).encode()
 }
 
@@ -518,8 +529,10 @@ mod tests {
     use std::sync::Arc;
 
     use phaselink_core::drive::Drive;
+    use phaselink_core::protocol::nvme::rules::MetadataFormat;
 
-    use super::super::subsystem::Subsystem;
+    use super::super::array_host::ArrayHost;
+    use super::super::subsystem::{BlockFormat, Subsystem};
     use super::*;
     use crate::device::store::Geometry;
 
@@ -537,6 +550,26 @@ mod tests {
                     Command::prefetch_blocks(&entry.of_blocks(slba, blocks).encode(), &namespaces, &store);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn model_of_protected_blocks_moves_no_metadata_for_a_namespace_without_any() {
+        let metadata = Some(MetadataFormat::of(1, false).unwrap());
+        let limits = Limits { metadata, ..Limits::of(&Drive::shipped("nvme").unwrap()) };
+        let subsystem = Arc::new(Subsystem::new(&limits));
+        subsystem.format(1, BlockFormat { block_shift: 9, metadata: None }).unwrap();
+        let namespaces = NamespaceView::new(&subsystem, 0);
+        let mut host = ArrayHost::new(1 << 16, &limits);
+        for opcode in [opcode::READ, opcode::WRITE, opcode::VERIFY, opcode::WRITE_ZEROES] {
+            let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 4096, ..SubmissionEntry::default() };
+            let mut entry = entry.of_blocks(8, 1);
+            // Bits that mean nothing there.
+            entry.dwords[2] |= 0b0101 << 26;
+            let command = Command::check(&entry.encode(), 1, 1, &namespaces, &mut host);
+            let modelled = SubmissionEntry::decode(&command.modelled.expect("the model has another format"));
+            let checked = rules::Command::check(&modelled, &limits).expect("the model accepts the command");
+            assert_eq!(checked.metadata.expect("blocks with metadata").buffer, None, "{opcode:x}");
         }
     }
 

@@ -17,7 +17,7 @@ use super::identify::Identity;
 use super::journal::Journal;
 use super::queue_set::{CommandProgress, QueueSet};
 use super::strict::StrictChecks;
-use super::subsystem::Namespace;
+use super::subsystem::{BlockFormat, Namespace};
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
@@ -55,9 +55,9 @@ pub(super) type HandleList = Vec<u16>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PendingWork {
     /// Give a namespace, or all of them, a format, and zeros.
-    Format { command_id: u16, namespace: u32, format: usize },
+    Format { command_id: u16, namespace: u32, format: BlockFormat },
     /// Create a namespace of so many blocks of a format.
-    Create { command_id: u16, blocks: u64, format: usize, handles: HandleList },
+    Create { command_id: u16, blocks: u64, format: BlockFormat, handles: HandleList },
     /// Delete a namespace, or all of them.
     Delete { command_id: u16, namespace: u32 },
     /// Attach a namespace to this controller, or detach it.
@@ -209,8 +209,11 @@ impl Controller {
 
     /// Copies to every set the features that its commands depend on.
     pub(super) fn share_features(&mut self) {
-        let write_cache = self.features.write_cache;
-        self.sets.iter_mut().for_each(|set| set.write_cache = write_cache);
+        let (write_cache, arbitration) = (self.features.write_cache, self.features.arbitration);
+        for set in &mut self.sets {
+            set.write_cache = write_cache;
+            set.arbitration.iter_mut().for_each(|set| set.set(arbitration));
+        }
     }
 
     /// Moves the counts and failures of all sets that are not lent into the journal.

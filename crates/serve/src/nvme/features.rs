@@ -63,8 +63,8 @@ impl FeatureRow {
     }
 }
 
-/// Features that the controller supports. Arbitration and interrupt coalescing are stored and not acted upon, as the
-/// specification allows: queues take turns, and interrupts are sent at once.
+/// Features that the controller supports. Interrupt coalescing is stored and not acted upon, as the specification allows: interrupts are
+/// sent at once.
 pub const FEATURES: &[FeatureRow] = &[
     // Arbitration.
     FeatureRow::value(
@@ -171,7 +171,8 @@ pub const FEATURES: &[FeatureRow] = &[
 /// Values of all features.
 #[derive(Clone, Debug)]
 pub struct Features {
-    arbitration: u32,
+    /// Value of Arbitration, which counts with weighted round robin arbitration.
+    pub arbitration: u32,
     over_temperature_kelvin: u16,
     under_temperature_kelvin: u16,
     error_recovery: u32,

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, COPY_SOURCES_MAX};
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
+use phaselink_core::protocol::nvme::rules::protection::{
+    BYTE_ALIGNED_METADATA, METADATA_BYTES, METADATA_CAPABILITIES, PROTECTION_CAPABILITIES,
+};
 use phaselink_core::protocol::nvme::rules::{key_value, zones};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::command::{CommandRow, IO_COMMANDS};
 use super::event_log;
 use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
-use super::subsystem::{Namespace, NamespaceView, Subsystem};
+use super::subsystem::{BlockFormat, LbaFormat, Namespace, NamespaceView, Subsystem};
 
 /// Length in bytes of every Identify data structure.
 pub const IDENTIFY_BYTES: usize = 4096;
@@ -124,7 +127,7 @@ impl Identity {
             cns::CONTROLLER => self.controller(admin_commands, &mut page),
             cns::COMMAND_SETS => page[0] = self.command_sets(),
             // The capabilities that all namespaces have in common.
-            cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.limits.block_shift, &mut page),
+            cns::NAMESPACE if namespace == ALL_NAMESPACES => self.capabilities(self.subsystem.own_format(), &mut page),
             cns::NAMESPACE => self.namespace(self.active(namespace)?, &mut page),
             cns::ALLOCATED_NAMESPACE => self.namespace(self.allocated(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(namespace, self.existing(namespace)?, &mut page),
@@ -152,7 +155,7 @@ impl Identity {
                 page[0] = u8::from(first_group <= ENDURANCE_GROUP);
                 put(&mut page, 2, ENDURANCE_GROUP.to_le_bytes());
             }
-            // No further limits, and no protection information.
+            // No further limits, and protection information with guards of 16 bits alone.
             cns::SET_CONTROLLER => {}
             cns::SET_NAMESPACE => {
                 self.existing(namespace)?;
@@ -252,16 +255,21 @@ impl Identity {
         page[525] = 1 | 0b11 << 1;
         // Atomic write units in normal operation and when power fails (AWUN, AWUPF).
         // They hold for every format: the one with the largest blocks has the fewest.
-        let largest = self.subsystem.formats().into_iter().max().unwrap_or(self.limits.block_shift);
+        let shifts = self.subsystem.formats().into_iter().map(|format| format.block_shift);
+        let largest = shifts.max().unwrap_or(self.limits.block_shift);
         let atomic = self.atomic_field(largest);
         put(page, 526, atomic.to_le_bytes());
         put(page, 528, atomic.to_le_bytes());
         // Copy takes sources of format 0 (OCFS).
         page[534] = u8::from(self.limits.key_value.is_none());
-        // Scatter-gather lists, at any address and of any length; no bit buckets (SGLS).
-        put(page, 536, u32::from(self.limits.takes_segments).to_le_bytes());
+        put(page, 536, self.segments().to_le_bytes());
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
+    }
+
+    /// Returns what scatter-gather lists there can be: at any address and of any length, and metadata at any address; no bit buckets (SGLS).
+    fn segments(&self) -> u32 {
+        if self.limits.takes_segments { 1 | BYTE_ALIGNED_METADATA } else { 0 }
     }
 
     /// Returns the bits of ONCS that announce I/O commands, all of which are about logical blocks.
@@ -291,18 +299,14 @@ impl Identity {
         }
         put(page, 48, u128::from(namespace.bytes).to_le_bytes());
         put(page, 102, self.endurance_group().to_le_bytes());
-        self.capabilities(namespace.block_shift, page);
+        self.capabilities(namespace.format, page);
     }
 
-    /// Fills what Identify Namespace says of a namespace with blocks of a size.
-    fn capabilities(&self, block_shift: u32, page: &mut [u8; IDENTIFY_BYTES]) {
-        let formats = self.subsystem.formats();
-        page[25] = formats.len() as u8 - 1;
-        page[26] = formats.iter().position(|shift| *shift == block_shift).unwrap_or(0) as u8;
-        for (at, shift) in (128..).step_by(4).zip(&formats) {
-            page[at + 2] = *shift as u8;
-        }
-        // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
+    /// Fills what Identify Namespace says of a namespace with a format.
+    fn capabilities(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
+        self.formats(format, page);
+        let block_shift = format.block_shift;
+        // Deallocated blocks read as zeros with a guard of ones, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
         let atomic = self.atomic_field(block_shift);
         if atomic > 0 {
@@ -317,6 +321,21 @@ impl Identity {
         put(page, 74, (limits.copy_source_blocks_max() as u16).to_le_bytes());
         put(page, 76, limits.copy_blocks_max().to_le_bytes());
         page[80] = COPY_SOURCES_MAX as u8 - 1;
+    }
+
+    /// Fills the LBA formats of Identify Namespace, and what it says of metadata and its protection (NLBAF, FLBAS, MC, DPC, DPS, LBAF).
+    fn formats(&self, format: BlockFormat, page: &mut [u8; IDENTIFY_BYTES]) {
+        let formats = self.subsystem.formats();
+        page[25] = formats.len() as u8 - 1;
+        page[26] = formats.iter().position(|other| *other == format.lba_format()).unwrap_or(0) as u8;
+        if formats.iter().any(|format| format.has_metadata) {
+            (page[27], page[28]) = (METADATA_CAPABILITIES, PROTECTION_CAPABILITIES);
+        }
+        page[29] = format.metadata.map_or(0, |metadata| metadata.settings());
+        for (at, LbaFormat { block_shift, has_metadata }) in (128..).step_by(4).zip(formats) {
+            page[at + 2] = block_shift as u8;
+            page[at] = if has_metadata { METADATA_BYTES as u8 } else { 0 };
+        }
     }
 
     /// Fills the list of namespace identification descriptors with a UUID (figure 277, type 3) and the command set.

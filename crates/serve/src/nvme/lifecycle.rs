@@ -6,6 +6,7 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::admin::AdminOutcome;
+use super::arbitration::Arbitration;
 use super::controller::{Controller, PendingWork};
 use super::events::{AsyncEvent, AsyncEvents};
 use super::features::Features;
@@ -93,7 +94,7 @@ impl Controller {
         self.features = Features::new(&self.identity.limits);
         self.events = AsyncEvents::default();
         self.share_features();
-        self.sets.iter_mut().for_each(|set| set.shadow = None);
+        self.sets.iter_mut().for_each(|set| (set.shadow, set.arbitration) = (None, None));
         // A sanitize operation goes on; commands that had not begun are lost with their queue.
         self.pending.retain(|work| matches!(work, PendingWork::Sanitize { .. } | PendingWork::SaveSanitize));
         self.changed_namespaces.clear();
@@ -112,6 +113,8 @@ impl Controller {
             return registers.set_fatal();
         }
         registers.set_ready(true);
+        let arbitration = registers.is_weighted().then(|| Arbitration::new(self.features.arbitration));
+        self.sets.iter_mut().for_each(|set| set.arbitration = arbitration);
         self.features.start_clock(host.now_ms());
         for queue in 0..=QUEUE_PAIRS_MAX as u16 {
             host.clear_doorbells(queue, true, true);

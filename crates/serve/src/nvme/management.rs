@@ -1,6 +1,7 @@
 //! Admin commands that change namespaces, and Sanitize: accepted here, and executed by [`Controller::update`], which has the store
 //! (Base Specification 2.0, sections 5.22 to 5.24 and 8.21).
 
+use phaselink_core::protocol::nvme::rules::MetadataFormat;
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::placement_logs::ENDURANCE_GROUP;
@@ -13,7 +14,7 @@ use super::event_log::event;
 use super::events::AsyncEvent;
 use super::host::AdminHost;
 use super::identify::{CONTROLLER_ID, IDENTIFY_BYTES, SANITIZE_CAPABILITIES};
-use super::subsystem::{Sanitize, SanitizeState, Subsystem};
+use super::subsystem::{BlockFormat, Sanitize, SanitizeState, Subsystem};
 use crate::device::store::{Store, StoreZones};
 use crate::device::tally::locked;
 
@@ -44,7 +45,8 @@ impl Controller {
         let work = match first & 0xf {
             CREATE => {
                 let has_placement = self.identity.limits.placement.is_some();
-                let (blocks, format, handles) = new_namespace(command, second >> 24, has_placement, host)?;
+                let (blocks, (format, metadata), handles) = new_namespace(command, second >> 24, has_placement, host)?;
+                let format = self.identity.subsystem.choose(format, metadata)?;
                 PendingWork::Create { command_id, blocks, format, handles }
             }
             DELETE if namespace == ALL_NAMESPACES => PendingWork::Delete { command_id, namespace },
@@ -163,9 +165,16 @@ impl Controller {
     }
 
     /// Formats a namespace, or all of them, which read as zeros afterwards, durably.
-    fn format(&mut self, namespace: u32, format: usize, timestamp: [u8; 8], store: &Store) -> Result<u32, Status> {
+    fn format(
+        &mut self,
+        namespace: u32,
+        format: BlockFormat,
+        timestamp: [u8; 8],
+        store: &Store,
+    ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         undone_on_failure(subsystem, || {
+            add_metadata(format, store)?;
             for (start, bytes) in subsystem.format(namespace, format)? {
                 store.zero(start, bytes, false).map_err(|_| Status::WRITE_FAULT)?;
                 subsystem.placement().into_iter().for_each(|placement| placement.discard(start, bytes));
@@ -185,13 +194,14 @@ impl Controller {
     fn create(
         &mut self,
         blocks: u64,
-        format: usize,
+        format: BlockFormat,
         handles: &[u16],
         timestamp: [u8; 8],
         store: &Store,
     ) -> Result<u32, Status> {
         let subsystem = &self.identity.subsystem;
         let (id, namespace) = undone_on_failure(subsystem, || {
+            add_metadata(format, store)?;
             let chosen = choose_handles(subsystem, format, handles)?;
             let id = subsystem.create(blocks, format)?;
             let namespace = subsystem.namespace(id)?;
@@ -270,20 +280,28 @@ fn undone_on_failure<T>(subsystem: &Subsystem, change: impl FnOnce() -> Result<T
 }
 
 /// Returns the reclaim unit handles of a namespace that is to be created with a format; none without data placement.
-fn choose_handles(subsystem: &Subsystem, format: usize, handles: &[u16]) -> Result<Option<Vec<u8>>, Status> {
+fn choose_handles(subsystem: &Subsystem, format: BlockFormat, handles: &[u16]) -> Result<Option<Vec<u8>>, Status> {
     let Some(placement) = subsystem.placement() else { return Ok(None) };
-    let block_shift = subsystem.formats().get(format).copied();
-    let differs = |id| subsystem.namespace(id).is_ok_and(|other| Some(other.block_shift) != block_shift);
+    let differs = |id| subsystem.namespace(id).is_ok_and(|other| other.format.lba_format() != format.lba_format());
     placement.choose(handles, differs)
 }
 
-/// Returns blocks, format and reclaim unit handles of a namespace to be created, from the host's data structure (figure 297).
+/// Gives the blocks of a store metadata if a format has some.
+fn add_metadata(format: BlockFormat, store: &Store) -> Result<(), Status> {
+    if format.metadata.is_none() {
+        return Ok(());
+    }
+    store.add_metadata().map_err(|_| Status::WRITE_FAULT)
+}
+
+/// Returns blocks, format with the settings of its metadata, and reclaim unit handles of a namespace to be created, from the host's data
+/// structure (figure 297).
 fn new_namespace(
     command: &SubmissionEntry,
     command_set: u32,
     has_placement: bool,
     host: &mut impl AdminHost,
-) -> Result<(u64, usize, HandleList), Status> {
+) -> Result<(u64, (usize, MetadataFormat), HandleList), Status> {
     let mut structure = [0; IDENTIFY_BYTES];
     copy_in(command, host, &mut structure)?;
     let long = |at: usize| u64::from_le_bytes(structure[at..at + 8].as_chunks().0[0]);
@@ -294,10 +312,11 @@ fn new_namespace(
     if capacity != blocks {
         return Err(Status::THIN_PROVISIONING_NOT_SUPPORTED);
     }
-    // Neither metadata in extended blocks nor protection information.
-    if format & 1 << 4 != 0 || protection != 0 {
+    // Metadata has a buffer of its own, and is no part of extended logical blocks (FLBAS).
+    if format & 1 << 4 != 0 {
         return Err(Status::INVALID_FORMAT);
     }
+    let metadata = MetadataFormat::of_settings(protection)?;
     let short = |at: usize| u16::from_le_bytes([structure[at], structure[at + 1]]);
     let (group, handles) = (short(102), if has_placement { short(392) } else { 0 });
     if group > if has_placement { ENDURANCE_GROUP } else { 0 } {
@@ -308,5 +327,5 @@ fn new_namespace(
         return Err(Status::INVALID_PLACEMENT_HANDLES);
     }
     let handles = (0..usize::from(handles)).map(|place| short(512 + place * 2)).collect();
-    Ok((blocks, usize::from(format & 0xf | format >> 1 & 0x30), handles))
+    Ok((blocks, (usize::from(format & 0xf | format >> 1 & 0x30), metadata), handles))
 }

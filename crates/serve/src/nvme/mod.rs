@@ -29,8 +29,8 @@
 //! | layer | files |
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
-//! | queues | [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
+//! | queues | [`arbitration`], [`queues`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -42,6 +42,7 @@
 //! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
 
 pub mod admin;
+pub mod arbitration;
 pub mod array_host;
 pub mod command;
 pub mod controller;
@@ -57,6 +58,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod log_pages;
 pub mod management;
+mod metadata_commands;
 pub mod placement;
 mod placement_admin;
 mod placement_commands;

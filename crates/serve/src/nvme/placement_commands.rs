@@ -8,6 +8,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 use super::command::{Command, copy_to_host};
 use super::host::Host;
 use super::journal::Journal;
+use super::metadata_commands;
 use super::placement::Placement;
 use crate::device::store::Store;
 
@@ -41,7 +42,7 @@ pub(super) fn execute(
         }
         _ => {}
     }
-    command.execute(host, store, space, journal)?;
+    metadata_commands::execute(command, host, store, space, journal)?;
     match action {
         Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } | Action::Spoil => {
             let identifier = (entry.dwords[3] >> 16) as u16;

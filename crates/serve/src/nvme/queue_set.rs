@@ -13,6 +13,7 @@ use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
 
+use super::arbitration::{Arbitration, QueuePriority};
 use super::command::Command;
 use super::host::{EndedFault, Host, Unreachable};
 use super::journal::Journal;
@@ -20,7 +21,7 @@ use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::{key_value_commands, placement_commands, zone_commands};
+use super::{key_value_commands, metadata_commands, placement_commands, zone_commands};
 use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
@@ -73,6 +74,8 @@ pub struct QueueSet {
     pub(super) invalid_doorbell_value: bool,
     /// Shadow doorbells, if the host has configured them.
     pub(super) shadow: Option<Shadow>,
+    /// Weighted round robin arbitration, if the host has selected it.
+    pub arbitration: Option<Arbitration>,
     /// True if the volatile write cache is enabled: writes are durable after a flush only.
     pub(super) write_cache: bool,
     /// Counts and failures since the controller last collected them.
@@ -102,6 +105,7 @@ impl QueueSet {
             has_failed: false,
             invalid_doorbell_value: false,
             shadow: None,
+            arbitration: None,
             write_cache: true,
             journal: Journal::default(),
             strict: None,
@@ -353,7 +357,7 @@ impl QueueSet {
         }
         let journal = &mut self.journal;
         let result = match (store.zones(), store.keys()) {
-            (None, None) => return command.execute(host, store, space, journal),
+            (None, None) => return metadata_commands::execute(command, host, store, space, journal),
             (Some(zones), _) => zone_commands::execute(command, zones, host, store, space, journal)?,
             (None, Some(keys)) => {
                 let reports_missing = self.namespaces.reports_missing_keys();
@@ -549,6 +553,20 @@ impl QueueSet {
     pub fn has_work(&mut self, host: &mut impl Host) -> bool {
         self.post_held(host);
         self.queues().fold(self.interrupt_pending, |any, queue| self.poll_doorbell(queue, host) | any)
+    }
+
+    /// Returns the queue of a priority class whose turn it is, and the most commands of it that may be fetched now, of `left` that the class
+    /// may have in this round; none if no queue of the class has commands.
+    #[cold]
+    pub fn take_turn(&mut self, class: QueuePriority, left: u32, host: &mut impl Host) -> Option<(u16, u32)> {
+        let (mut arbitration, end) = (self.arbitration.take()?, self.queues_end);
+        let is_ready = |queue: u16| {
+            let submission = self.submissions[usize::from(queue)].as_ref();
+            submission.is_some_and(|submission| submission.priority == class) && self.poll_doorbell(queue, host)
+        };
+        let queue = arbitration.take_turn(class, end, is_ready);
+        self.arbitration = Some(arbitration);
+        queue.map(|queue| (queue, arbitration.burst().min(left)))
     }
 
     /// Reads the tail doorbell of a submission queue. Returns true if the queue has commands.

@@ -8,6 +8,7 @@ use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing, wrapped};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
+use super::arbitration::QueuePriority;
 use super::host::{Host, Unreachable};
 use crate::device::faults::MissingPart;
 use crate::device::tally::CompletionsTaken;
@@ -32,6 +33,8 @@ pub struct SubmissionQueue {
     last_doorbell: u32,
     /// Number that tells this queue from an earlier or later one with the same identifier.
     pub generation: u32,
+    /// Priority class, which counts in weighted round robin arbitration.
+    pub priority: QueuePriority,
     /// Entries that the host has announced since they were last fetched, as far as its doorbell was seen.
     announced: u32,
     /// True if a fault keeps the device from reading the doorbell.
@@ -47,9 +50,15 @@ impl SubmissionQueue {
             completion_queue,
             last_doorbell: 0,
             generation,
+            priority: QueuePriority::default(),
             announced: 0,
             is_late: false,
         }
+    }
+
+    /// Gives the queue a priority class.
+    pub fn with_priority(self, priority: QueuePriority) -> SubmissionQueue {
+        SubmissionQueue { priority, ..self }
     }
 
     /// Returns the host address of the queue and its length in bytes.

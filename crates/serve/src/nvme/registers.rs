@@ -32,9 +32,9 @@ mod at {
 /// CAP.TO: time that a host waits for CSTS.RDY, in units of 500 ms. The controller is ready at once; the long timeout is for
 /// hosts that share a busy processor with it.
 const READY_TIMEOUT: u64 = 20;
-/// CAP (figure 36) without MQES: contiguous queues (CQR), the NVM command set, controller ready with media (CRMS),
-/// doorbells 4 bytes apart, and a page size of 4 KiB only.
-const CAPABILITIES: u64 = 1 << 16 | READY_TIMEOUT << 24 | BLOCK_COMMAND_SET | 1 << 59;
+/// CAP (figure 36) without MQES: contiguous queues (CQR), weighted round robin arbitration (AMS), the NVM command set, controller ready
+/// with media (CRMS), doorbells 4 bytes apart, and a page size of 4 KiB only.
+const CAPABILITIES: u64 = 1 << 16 | 1 << 17 | READY_TIMEOUT << 24 | BLOCK_COMMAND_SET | 1 << 59;
 
 /// CAP.CSS, bit 0: the NVM command set, which is about logical blocks (figure 36).
 const BLOCK_COMMAND_SET: u64 = 1 << 37;
@@ -43,6 +43,9 @@ const BLOCK_COMMAND_SET: u64 = 1 << 37;
 const FURTHER_COMMAND_SETS: u64 = 1 << 43;
 /// CC.CSS: all I/O command sets that the controller supports (figure 46).
 const ALL_COMMAND_SETS: u32 = 0b110;
+
+/// CC.AMS: weighted round robin with urgent priority class (figure 46).
+const WEIGHTED_ROUND_ROBIN: u32 = 1;
 
 /// CC.EN (figure 46).
 const ENABLE: u32 = 1;
@@ -248,14 +251,19 @@ impl Registers {
     }
 
     /// Returns true if CC selects the NVM command set, if there is that one, or all command sets if there are others, pages of 4 KiB and
-    /// round robin arbitration, the only supported values.
+    /// one of the two arbitration mechanisms, the only supported values.
     pub fn is_configuration_valid(&self) -> bool {
         let (command_set, page, arbitration) =
             (self.configuration >> 4 & 7, self.configuration >> 7 & 15, self.configuration >> 11 & 7);
         let has_others = self.capabilities & FURTHER_COMMAND_SETS != 0;
         let has_blocks = self.capabilities & BLOCK_COMMAND_SET != 0;
         let is_supported = command_set == 0 && has_blocks || command_set == ALL_COMMAND_SETS && has_others;
-        is_supported && page == 0 && arbitration == 0
+        is_supported && page == 0 && arbitration <= WEIGHTED_ROUND_ROBIN
+    }
+
+    /// Returns true if CC.AMS selects weighted round robin arbitration.
+    pub fn is_weighted(&self) -> bool {
+        self.configuration >> 11 & 7 == WEIGHTED_ROUND_ROBIN
     }
 
     /// Returns CC.IOSQES and CC.IOCQES, the binary logarithms of the queue entry sizes.

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::ALL_NAMESPACES;
+use phaselink_core::protocol::nvme::rules::{Limits, MetadataFormat};
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
@@ -25,6 +25,48 @@ const START_BYTES: u64 = 4096;
 const FORMAT_SHIFTS: [u32; 2] = [9, 12];
 /// Bytes of a namespace in the record of a store.
 const RECORD_BYTES: usize = 32;
+/// Fields of a namespace's format in its record: the size of blocks, a bit for metadata, and the settings of its protection.
+const RECORD_METADATA: u64 = 1 << 8;
+const RECORD_SETTINGS_AT: u32 = 16;
+
+/// LBA format that a namespace can be formatted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LbaFormat {
+    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    pub block_shift: u32,
+    /// True if logical blocks have 8 bytes of metadata (MS).
+    pub has_metadata: bool,
+}
+
+/// Format of a namespace: its LBA format, and the settings of its metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockFormat {
+    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
+    pub block_shift: u32,
+    /// Format of the metadata, if logical blocks have any.
+    pub metadata: Option<MetadataFormat>,
+}
+
+impl BlockFormat {
+    /// Returns the LBA format.
+    pub fn lba_format(self) -> LbaFormat {
+        LbaFormat { block_shift: self.block_shift, has_metadata: self.metadata.is_some() }
+    }
+
+    /// Returns the format as a record holds it.
+    fn encode(self) -> u64 {
+        let metadata = |it: MetadataFormat| RECORD_METADATA | u64::from(it.settings()) << RECORD_SETTINGS_AT;
+        u64::from(self.block_shift) | self.metadata.map_or(0, metadata)
+    }
+
+    /// Returns the format that a record holds, if there is such a one.
+    fn decode(record: u32) -> Option<BlockFormat> {
+        let has_metadata = u64::from(record) & RECORD_METADATA != 0;
+        let settings = MetadataFormat::of_settings((record >> RECORD_SETTINGS_AT) as u8).ok()?;
+        let format = BlockFormat { block_shift: record & 0xff, metadata: has_metadata.then_some(settings) };
+        (format.encode() == u64::from(record)).then_some(format)
+    }
+}
 
 /// Namespace that has been created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +75,8 @@ pub struct Namespace {
     pub start: u64,
     /// Length in bytes, a multiple of the block.
     pub bytes: u64,
-    /// Logarithm to base 2 of the size of a logical block in bytes (LBADS).
-    pub block_shift: u32,
+    /// Format of logical blocks and their metadata.
+    pub format: BlockFormat,
     /// Number of namespaces that hosts had created when this one was; 0 for one that the drive had at first.
     pub generation: u32,
     /// Bit for each controller that it is attached to.
@@ -44,7 +86,7 @@ pub struct Namespace {
 impl Namespace {
     /// Returns the number of logical blocks.
     pub fn blocks(&self) -> u64 {
-        self.bytes >> self.block_shift
+        self.bytes >> self.format.block_shift
     }
 
     /// Returns true if the namespace is attached to a controller.
@@ -62,7 +104,7 @@ impl Namespace {
     }
 
     fn encode(&self) -> [u8; RECORD_BYTES] {
-        let sizes = u64::from(self.block_shift) | u64::from(self.generation) << 32;
+        let sizes = self.format.encode() | u64::from(self.generation) << 32;
         let mut record = [0; RECORD_BYTES];
         for (place, number) in record.as_chunks_mut().0.iter_mut().zip([self.start, self.bytes, sizes, self.attached]) {
             *place = number.to_le_bytes();
@@ -72,8 +114,10 @@ impl Namespace {
 
     fn decode(record: &[u8; RECORD_BYTES]) -> Option<Namespace> {
         let [start, bytes, sizes, attached] = [0, 1, 2, 3].map(|place| u64::from_le_bytes(record.as_chunks().0[place]));
-        let (block_shift, generation) = (sizes as u32, (sizes >> 32) as u32);
-        (bytes > 0).then_some(Namespace { start, bytes, block_shift, generation, attached })
+        // A format that there is not has blocks of a size that no drive has.
+        let none = BlockFormat { block_shift: 0, metadata: None };
+        let (format, generation) = (BlockFormat::decode(sizes as u32).unwrap_or(none), (sizes >> 32) as u32);
+        (bytes > 0).then_some(Namespace { start, bytes, format, generation, attached })
     }
 }
 
@@ -163,12 +207,15 @@ impl Subsystem {
     /// If the kept namespaces do not fit this drive, because the store was made for another description or is damaged.
     pub fn load(&self, store: &Store) -> io::Result<()> {
         let mut state = locked(&self.state);
-        if let Some(record) = store.record(StateTag::Namespaces) {
+        let record = store.record(StateTag::Namespaces);
+        let is_new = record.is_none();
+        if let Some(record) = record {
             let found = "the store holds namespaces that this drive cannot have; serve it with the description that it was made \
                          for, or make a new store";
             let kept = self.decode(&record).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, found))?;
             (state.namespaces, state.created) = kept;
         }
+        self.load_metadata(&state.namespaces, is_new, store)?;
         if let Some([kept, dword10 @ ..]) = store.record(StateTag::Sanitize).as_deref() {
             let states = [SanitizeState::Never, SanitizeState::Completed];
             // An operation that the end of the server has cut short has failed.
@@ -196,6 +243,19 @@ impl Subsystem {
         }
         self.version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Gives the store metadata if a drive has some from the start, and checks that a store that is in use has what its namespaces need.
+    fn load_metadata(&self, namespaces: &[Option<Namespace>], is_new: bool, store: &Store) -> io::Result<()> {
+        let has_metadata = namespaces.iter().flatten().any(|namespace| namespace.format.metadata.is_some());
+        match (has_metadata && !store.has_metadata(), is_new || store.is_in_memory()) {
+            (false, _) => Ok(()),
+            (true, true) => store.add_metadata(),
+            (true, false) => {
+                let found = "the metadata of namespaces is missing at the end of the store; restore a copy of the file, or make a new store";
+                Err(io::Error::new(io::ErrorKind::InvalidData, found))
+            }
+        }
     }
 
     /// Saves the namespaces, unless the drive is as its description says and always was.
@@ -271,7 +331,7 @@ impl Subsystem {
         let is_beyond = namespaces.iter().skip(count).any(Option::is_some);
         namespaces.resize(count, None);
         let fits = |it: &Namespace| it.start.checked_add(it.bytes).is_some_and(|end| end <= self.capacity_bytes());
-        let is_fine = |it: &&Namespace| fits(it) && (9..=16).contains(&it.block_shift);
+        let is_fine = |it: &&Namespace| fits(it) && (9..=16).contains(&it.format.block_shift);
         let mut sorted: Vec<&Namespace> = namespaces.iter().flatten().filter(is_fine).collect();
         sorted.sort_by_key(|namespace| namespace.start);
         let is_apart = sorted.windows(2).all(|pair| pair[0].end() <= pair[1].start);
@@ -296,14 +356,33 @@ impl Subsystem {
         self.capacity_bytes() - allocated
     }
 
-    /// Returns the formats of namespaces, as binary logarithms of the block size: the drive's own comes first.
-    pub fn formats(&self) -> Vec<u32> {
-        let own = self.limits.block_shift;
+    /// Returns the LBA formats of namespaces: the drive's own comes first, and those with metadata last.
+    pub fn formats(&self) -> Vec<LbaFormat> {
+        let own = self.own_format().lba_format();
         if self.limits.zones.is_some() || self.limits.key_value.is_some() {
             // Zones are so many blocks of this size, and values have granules of it.
             return vec![own];
         }
-        [own].into_iter().chain(FORMAT_SHIFTS.into_iter().filter(|shift| *shift != own)).collect()
+        let further = |has_metadata| FORMAT_SHIFTS.map(|block_shift| LbaFormat { block_shift, has_metadata });
+        let others = [further(false), further(true)].concat();
+        [own].into_iter().chain(others.into_iter().filter(|format| *format != own)).collect()
+    }
+
+    /// Returns the format of the namespaces that the drive has at first.
+    pub fn own_format(&self) -> BlockFormat {
+        BlockFormat { block_shift: self.limits.block_shift, metadata: self.limits.metadata }
+    }
+
+    /// Returns the format that a host chooses by the number of an LBA format and the settings of its metadata.
+    ///
+    /// # Errors
+    /// Invalid Format if there is no such LBA format, or its blocks have no room for protection information.
+    pub fn choose(&self, format: usize, metadata: MetadataFormat) -> Result<BlockFormat, Status> {
+        let LbaFormat { block_shift, has_metadata } = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+        match (has_metadata, metadata.protection) {
+            (false, Some(_)) => Err(Status::INVALID_FORMAT),
+            _ => Ok(BlockFormat { block_shift, metadata: has_metadata.then_some(metadata) }),
+        }
     }
 
     /// Returns the namespaces by their identifiers, counted from 1.
@@ -323,18 +402,17 @@ impl Subsystem {
     /// Creates a namespace of so many blocks of a format, attached to no controller. Returns its identifier.
     ///
     /// # Errors
-    /// Namespace Identifier Unavailable if there are as many as there can be, Invalid Format, Namespace Insufficient Capacity.
-    pub fn create(&self, blocks: u64, format: usize) -> Result<u32, Status> {
-        let block_shift = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+    /// Namespace Identifier Unavailable if there are as many as there can be, Namespace Insufficient Capacity.
+    pub fn create(&self, blocks: u64, format: BlockFormat) -> Result<u32, Status> {
         let mut state = locked(&self.state);
         let id = state.namespaces.iter().position(Option::is_none).ok_or(Status::NAMESPACE_ID_UNAVAILABLE)?;
-        let bytes = blocks.checked_mul(1 << block_shift).filter(|bytes| *bytes <= self.capacity_bytes());
+        let bytes = blocks.checked_mul(1 << format.block_shift).filter(|bytes| *bytes <= self.capacity_bytes());
         let bytes = bytes.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
         let start = gap(&state.namespaces, bytes, self.capacity_bytes());
         let start = start.ok_or(Status::NAMESPACE_INSUFFICIENT_CAPACITY)?;
         state.created += 1;
         let generation = state.created;
-        state.namespaces[id] = Some(Namespace { start, bytes, block_shift, generation, attached: 0 });
+        state.namespaces[id] = Some(Namespace { start, bytes, format, generation, attached: 0 });
         self.version.fetch_add(1, Ordering::Release);
         Ok(id as u32 + 1)
     }
@@ -376,8 +454,7 @@ impl Subsystem {
     ///
     /// # Errors
     /// Invalid Format, Invalid Namespace.
-    pub fn format(&self, id: u32, format: usize) -> Result<Vec<(u64, u64)>, Status> {
-        let block_shift = *self.formats().get(format).ok_or(Status::INVALID_FORMAT)?;
+    pub fn format(&self, id: u32, format: BlockFormat) -> Result<Vec<(u64, u64)>, Status> {
         let mut state = locked(&self.state);
         let is_meant = |place: usize| id == ALL_NAMESPACES || place + 1 == id as usize;
         let numbered = state.namespaces.iter_mut().enumerate().filter(|(place, _)| is_meant(*place));
@@ -385,12 +462,12 @@ impl Subsystem {
         if meant.is_empty() {
             return Err(Status::INVALID_NAMESPACE);
         }
-        if meant.iter().any(|namespace| namespace.bytes >> block_shift == 0) {
+        if meant.iter().any(|namespace| namespace.bytes >> format.block_shift == 0) {
             return Err(Status::INVALID_FORMAT);
         }
         let mut ranges = Vec::new();
         for namespace in meant {
-            namespace.block_shift = block_shift;
+            namespace.format = format;
             ranges.push((namespace.start, namespace.bytes));
         }
         self.version.fetch_add(1, Ordering::Release);
@@ -430,8 +507,9 @@ impl Subsystem {
 
 /// Returns the namespaces of a drive as its description divides it.
 fn plain(limits: &Limits) -> Vec<Option<Namespace>> {
-    let (bytes, block_shift) = (limits.capacity_bytes(), limits.block_shift);
-    let namespace = |id| Namespace { start: limits.start(id), bytes, block_shift, generation: 0, attached: u64::MAX };
+    let format = BlockFormat { block_shift: limits.block_shift, metadata: limits.metadata };
+    let bytes = limits.capacity_bytes();
+    let namespace = |id| Namespace { start: limits.start(id), bytes, format, generation: 0, attached: u64::MAX };
     (1..=limits.namespaces).map(|id| Some(namespace(id))).collect()
 }
 
@@ -530,13 +608,13 @@ impl NamespaceView {
         let placement = self.placement.as_deref();
         let active = |(id, (namespace, plain)): (u32, (Option<Namespace>, Option<Namespace>))| {
             let namespace = namespace.filter(|namespace| namespace.is_attached(self.controller))?;
-            let Namespace { start, block_shift, .. } = namespace;
-            let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.block_shift);
+            let Namespace { start, format: BlockFormat { block_shift, metadata }, .. } = namespace;
+            let place = |namespace: Namespace| (namespace.start, namespace.bytes, namespace.format);
             let is_placed_plainly = placement.is_none_or(|placement| placement.is_plain(id));
             let is_plain = plain.map(place) == Some(place(namespace)) && is_placed_plainly;
             let own = placement.map(|placement| placement.limits_of(id));
             let blocks = namespace.blocks();
-            let limits = Limits { namespaces: 1, blocks, block_shift, placement: own, ..limits };
+            let limits = Limits { namespaces: 1, blocks, block_shift, placement: own, metadata, ..limits };
             Some(ActiveNamespace { limits, start, is_plain })
         };
         self.active = (1..).zip(self.subsystem.namespaces().into_iter().zip(plain)).map(active).collect();
@@ -613,7 +691,7 @@ mod tests {
         let geometry = Geometry { capacity_bytes: limits.capacity_bytes(), block_bytes: 512 };
         let store = Store::in_memory(geometry).unwrap();
         let before = Subsystem::new(&limits);
-        before.format(1, 1).unwrap();
+        before.format(1, BlockFormat { block_shift: 12, metadata: None }).unwrap();
         before.save(&store).unwrap();
         assert!(Subsystem::new(&limits).load(&store).is_ok());
         let smaller = Limits { blocks: limits.blocks / 2, ..limits };

@@ -19,6 +19,7 @@ pub(crate) const LIMITS: Limits = Limits {
     zones: None,
     placement: None,
     key_value: None,
+    metadata: None,
 };
 pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -60,6 +61,7 @@ pub(crate) struct Fields {
     pub id: u16,
     pub namespace: u32,
     pub dwords_2_3: u64,
+    pub metadata: u64,
     pub prp: [u64; 2],
     pub dwords: [u32; 6],
 }
@@ -71,6 +73,7 @@ impl Fields {
         bytes[2..4].copy_from_slice(&self.id.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.namespace.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.dwords_2_3.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.metadata.to_le_bytes());
         for (place, prp) in self.prp.iter().enumerate() {
             bytes[24 + place * 8..][..8].copy_from_slice(&prp.to_le_bytes());
         }

@@ -78,8 +78,8 @@ core_clock_ghz = 1
             drive.toml:4: unknown key read_ns in [nvme], did you mean [media] read_ns?
             drive.toml:5: unknown key interupts in [nvme], did you mean interrupts?
             drive.toml:6: unknown key one_way_us in [nvme], did you mean [link] one_way_ns?
-            drive.toml:7: unknown key zzzzzz in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, coalescing_entries, coalescing_us, shadow_doorbells, completion_doorbells, data_pointer, block_bytes, atomic_write_bytes, namespaces
-            drive.toml:8: unknown key preset in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, coalescing_entries, coalescing_us, shadow_doorbells, completion_doorbells, data_pointer, block_bytes, atomic_write_bytes, namespaces
+            drive.toml:7: unknown key zzzzzz in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, coalescing_entries, coalescing_us, shadow_doorbells, completion_doorbells, data_pointer, block_bytes, atomic_write_bytes, namespaces, protection, protection_by
+            drive.toml:8: unknown key preset in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, coalescing_entries, coalescing_us, shadow_doorbells, completion_doorbells, data_pointer, block_bytes, atomic_write_bytes, namespaces, protection, protection_by
             drive.toml:10: unknown key read_us in [media], did you mean read_ns?
             drive.toml:11: unknown key read in [media], did you mean read_ns?
             drive.toml:13: unknown key queue_entries in [link], did you mean [nvme] queue_entries or [dc_express] queue_entries?

@@ -36,8 +36,38 @@ section! {
         atomic_write_bytes => atomic_write_bytes: u32 = 0, [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
         /// Namespaces that real hosts find over vfio-user, which divide the capacity; the modelled driver has all of it as one
         namespaces => namespaces: u32 = 1, 1..=256;
+        /// Protection information in 8 bytes of metadata of each logical block (NVM Command Set Specification 1.0, section 5.2): `none` (and no metadata), or that of `type1`, `type2` or `type3`
+        protection => protection: DriveProtection = DriveProtection::None, any();
+        /// Who makes and checks protection information for the modelled driver: the `host`, which transfers it in a buffer of its own, or the `controller`, which inserts and strips it (PRACT)
+        protection_by => protection_by: ProtectionSide = ProtectionSide::Host, any();
     }
 }
+
+/// Protection information that the blocks of a drive have at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriveProtection {
+    /// No metadata.
+    None,
+    /// Type 1: reference tags are numbers of blocks.
+    Type1,
+    /// Type 2: reference tags count from a value of the command on.
+    Type2,
+    /// Type 3: reference tags are not checked.
+    Type3,
+}
+
+names! { DriveProtection { "none" => None, "type1" => Type1, "type2" => Type2, "type3" => Type3 } }
+
+/// Side that makes and checks protection information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectionSide {
+    /// The host, whose driver transfers it.
+    Host,
+    /// The controller, which inserts and strips it.
+    Controller,
+}
+
+names! { ProtectionSide { "host" => Host, "controller" => Controller } }
 
 /// Format in which an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and
 /// 4.1.2).
@@ -51,6 +81,8 @@ pub enum DataPointer {
 
 names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
 
+/// Bytes of metadata of a logical block with protection information (NVM Command Set Specification 1.0, section 5.2.1.1).
+const METADATA_BYTES: u32 = 8;
 /// Most entries of all submission queues together; with all of them used, queues and bookkeeping take 3.2 GB.
 const RING_ENTRIES_MAX: u64 = 1 << 25;
 
@@ -120,6 +152,27 @@ impl Nvme {
             format!("nvme.namespaces is {} in a drive with {what}", self.namespaces),
             format!("nvme.namespaces = 1, or no key of {section}"),
         )
+    }
+
+    /// Returns the problem that blocks are to have protection information which have no metadata: those of zones, small ones, and values.
+    pub(super) fn broken_protection(&self, has_zones: bool, has_keys: bool) -> Option<BrokenCondition> {
+        let (keys, found): (&[&str], _) = match (has_zones, has_keys) {
+            (true, _) => (&["nvme.protection", "zones.size_mib"], "in a drive with zones"),
+            (_, true) => (&["nvme.protection", "key_value.value_max_kib"], "in a drive with keys and values"),
+            _ => (&["nvme.protection", "nvme.block_bytes"], "with blocks of less than 512 bytes"),
+        };
+        BrokenCondition::when(
+            self.protection != DriveProtection::None && (has_zones || has_keys || self.block_bytes < 512),
+            keys,
+            format!("nvme.protection is set {found}"),
+            String::from("nvme.protection = \"none\", or logical blocks of 512 bytes and more without zones"),
+        )
+    }
+
+    /// Returns the bytes of metadata that the modelled driver transfers with so many bytes of data.
+    pub fn metadata_bytes(&self, data_bytes: u32) -> u32 {
+        let is_sent = self.protection != DriveProtection::None && self.protection_by == ProtectionSide::Host;
+        if is_sent { data_bytes / self.block_bytes * METADATA_BYTES } else { 0 }
     }
 
     /// Returns the problem that one fetch may read more entries than a queue has.

@@ -14,6 +14,7 @@ use super::real_host::RealHost;
 use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
 use super::rules::key_value::with_key;
 use super::rules::placement::{PlacementLimits, directed};
+use super::rules::protection::protected;
 use super::rules::queues::wrapped;
 use super::rules::zones::{RESET, ZoneLimits};
 use super::rules::{Shadow, shadow};
@@ -25,7 +26,7 @@ use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::memory::HostMemory;
-use crate::protocol::nvme::config::DataPointer;
+use crate::protocol::nvme::config::{DataPointer, DriveProtection};
 use crate::protocol::ports::queue_of;
 use crate::request::Op;
 use crate::request::RequestId;
@@ -58,6 +59,9 @@ pub(super) struct Queue {
     buffers: u64,
     page_lists: u64,
     page_list_stride: u64,
+    /// Metadata buffers, one for each command identifier, and the bytes of each; 0 if the driver transfers no metadata.
+    metadata: u64,
+    metadata_stride: u64,
     /// Range lists of one range for each command identifier, allocated by the first command that needs one.
     ranges: Option<u64>,
 }
@@ -78,6 +82,8 @@ pub struct Driver {
     placement: Option<PlacementLimits>,
     /// True if the drive stores values by their keys.
     stores_values: bool,
+    /// True if logical blocks have protection information.
+    is_protected: bool,
     mmio_write: Span,
     /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
@@ -95,7 +101,8 @@ impl Driver {
         let entries = drive.nvme.queue_entries;
         let queues = (0..drive.nvme.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, memory);
+                let metadata_bytes = drive.nvme.metadata_bytes(max_transfer_bytes);
+                let queue = Queue::new(entries, [max_transfer_bytes, metadata_bytes], drive.nvme.data_pointer, memory);
                 controller.create_queue(queue.submission_base, queue.completion_base, entries);
                 queue
             })
@@ -115,6 +122,7 @@ impl Driver {
             zones,
             placement: PlacementLimits::of(drive),
             stores_values: drive.key_value.is_there(),
+            is_protected: drive.nvme.protection != DriveProtection::None,
             mmio_write,
             shadow,
             real_host: None,
@@ -245,15 +253,15 @@ impl Driver {
                     flags: if sgl { PSDT_SGL } else { 0 },
                     command_id: id,
                     namespace_id: NAMESPACE,
-                    dwords_2_3: 0,
                     prp1,
                     prp2,
-                    dwords: [0; 6],
+                    ..SubmissionEntry::default()
                 }
                 .of_blocks(slba, blocks)
             }
         };
         let entry = if self.stores_values { about_key(entry, &io) } else { entry };
+        let entry = if self.is_protected { queue.protected(id, entry) } else { entry };
         let entry = match (&self.placement, ports.shared.requests[request].placement) {
             (Some(limits), Some(place)) => SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry },
             _ => entry,
@@ -401,8 +409,13 @@ impl HostQueues for Driver {
 }
 
 impl Queue {
-    /// Returns an empty queue pair in host memory.
-    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, memory: &mut HostMemory) -> Queue {
+    /// Returns an empty queue pair in host memory, with buffers for so many bytes of data and of metadata for each command.
+    fn new(
+        entries: u32,
+        [max_transfer_bytes, metadata_bytes]: [u32; 2],
+        data_pointer: DataPointer,
+        memory: &mut HostMemory,
+    ) -> Queue {
         let commands = u64::from(entries - 1);
         let page_list_stride = match data_pointer {
             DataPointer::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
@@ -425,6 +438,8 @@ impl Queue {
             buffers: memory.reserve(commands * u64::from(max_transfer_bytes)),
             page_lists: memory.allocate(commands * page_list_stride),
             page_list_stride,
+            metadata: memory.reserve(commands * u64::from(metadata_bytes)),
+            metadata_stride: metadata_bytes.into(),
             ranges: None,
         }
     }
@@ -449,6 +464,17 @@ impl Queue {
             memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
         }
         (buffer, list)
+    }
+
+    /// Returns a command as blocks with protection information need it.
+    #[cold]
+    fn protected(&self, id: u16, entry: SubmissionEntry) -> SubmissionEntry {
+        let buffer = self.metadata + u64::from(id) * self.metadata_stride;
+        match entry.opcode {
+            opcode::READ | opcode::WRITE => protected(entry, (self.metadata_stride > 0).then_some(buffer), true),
+            opcode::WRITE_ZEROES => protected(entry, None, false),
+            _ => entry,
+        }
     }
 
     /// Returns the command of an operation without a data buffer. A flush has no blocks either (NVM Express Base

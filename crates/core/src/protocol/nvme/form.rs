@@ -131,6 +131,14 @@ fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, b
             payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0))
         }
     }
+    let metadata_bytes = parts.drive.nvme.metadata_bytes(bytes);
+    match direction {
+        _ if metadata_bytes == 0 => {}
+        DataDirection::Read => parts.demand_burst(demands, &parts.write(Direction::Up, metadata_bytes), 1.0),
+        DataDirection::Write => {
+            payload_pieces(metadata_bytes).for_each(|piece| parts.demand_read(demands, &parts.read(piece), 1.0))
+        }
+    }
 }
 
 /// Returns the latency of a request of this class.
@@ -177,7 +185,11 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: CommandSplit, 
     ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
-    // The entry follows its data and adds only its own time on the wire.
+    // Metadata and the entry follow the data, and add only their own time on the wire.
+    let metadata_bytes = parts.drive.nvme.metadata_bytes(split.last_bytes);
+    if metadata_bytes > 0 {
+        ledger.spend(Stage::CompletionEntry, parts.on_wire(&parts.write(Direction::Up, metadata_bytes)));
+    }
     ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
 }
 
@@ -280,11 +292,13 @@ fn doubt(parts: &Parts, class: &Class, split: CommandSplit, access: Access) -> O
     let data_bytes = if class.direction == DataDirection::Read { split.each_bytes } else { ENTRY_BYTES };
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
     let starved = class.direction == DataDirection::Write && !parts.flows(&payload, 0);
+    let sends_metadata = class.direction == DataDirection::Write && parts.drive.nvme.metadata_bytes(class.bytes) > 0;
     let doubts = [
         (parts.drive.key_value.index_cache_kib > 0, "a page of the index may have to be read first"),
         (split.is_split(), OVERLAP),
         (read_ahead, "the reads of a write's data overlap"),
         (starved, "reads of a write's data wait for flow-control credits"),
+        (sends_metadata, "the read of a write's metadata overlaps those of its data"),
         (parts.drive.nvme.coalescing_entries > 1, "an interrupt waits for other completions"),
         (parts.drive.nvme.shadow_doorbells, "commands may have to wait for a look at the shadow doorbell"),
     ];

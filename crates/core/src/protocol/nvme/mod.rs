@@ -15,7 +15,7 @@
 //!        |---- CQ head doorbell ---------------------------------->|
 //! ```
 //!
-//! With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and the register only
+//! Metadata with protection information that the host transfers follows the data, either way. With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and the register only
 //! when the controller has asked for it.
 
 pub mod config;
@@ -47,9 +47,10 @@ impl Protocol for Nvme {
         if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
     }
 
-    /// Returns all messages but those of ranges, which only deallocations and copies send.
+    /// Returns all messages but those of ranges, which only deallocations and copies send, and those of metadata, which only blocks with
+    /// protection information have.
     fn messages(&self) -> Vec<&'static str> {
-        Role::messages().filter(|name| !name.ends_with("ranges")).collect()
+        Role::messages().filter(|name| !name.ends_with("ranges") && !name.ends_with("metadata")).collect()
     }
 
     fn foresees_inside(&self) -> bool {
@@ -90,6 +91,7 @@ impl Protocol for Nvme {
             self.broken_atomicity(),
             self.broken_coalescing(),
             self.broken_namespaces(drive.zones.is_there(), drive.key_value.is_there()),
+            self.broken_protection(drive.zones.is_there(), drive.key_value.is_there()),
         ]
         .into_iter()
         .flatten()
@@ -153,4 +155,6 @@ roles! {
     SHADOW = "read shadow doorbell" / "shadow doorbell",
     EVENT_INDEX = "event index",
     RANGES = "read ranges" / "ranges",
+    METADATA = "metadata",
+    METADATA_READ = "read metadata" / "metadata",
 }

@@ -181,6 +181,9 @@ impl Status {
     pub const THIN_PROVISIONING_NOT_SUPPORTED: Status = Status(0x011b);
     /// Controller List Invalid (command specific, 1Ch): a list names a controller that there is not, or none.
     pub const CONTROLLER_LIST_INVALID: Status = Status(0x011c);
+    /// Invalid Protection Information (command specific, 81h): the action, the checks or the first reference tag of a command do not go
+    /// with the protection of the namespace.
+    pub const INVALID_PROTECTION_INFORMATION: Status = Status(0x0181);
     /// Command Size Limit Exceeded (command specific, 83h): the ranges exceed a limit of the controller.
     pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
     /// Zone Boundary Error (command specific, B8h): the blocks cross the end of a zone or its capacity.
@@ -203,6 +206,12 @@ impl Status {
     pub const WRITE_FAULT: Status = Status(0x0280);
     /// Unrecovered Read Error (media and data integrity, 81h): the data could not be read from the media.
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
+    /// End-to-end Guard Check Error (media and data integrity, 82h): the CRC of a block is not that of its data.
+    pub const GUARD_CHECK_ERROR: Status = Status(0x0282);
+    /// End-to-end Application Tag Check Error (media and data integrity, 83h).
+    pub const APPLICATION_TAG_CHECK_ERROR: Status = Status(0x0283);
+    /// End-to-end Reference Tag Check Error (media and data integrity, 84h).
+    pub const REFERENCE_TAG_CHECK_ERROR: Status = Status(0x0284);
     /// Compare Failure (media and data integrity, 85h): data on the media differs from that of the command.
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
@@ -238,6 +247,8 @@ pub struct SubmissionEntry {
     pub namespace_id: u32,
     /// Command dwords 2 and 3, which few commands use: those for keys, and the dword 2 is the lower half.
     pub dwords_2_3: u64,
+    /// Host memory of the metadata (MPTR), where metadata has a buffer of its own.
+    pub metadata: u64,
     /// First entry of the data pointer.
     pub prp1: u64,
     /// Second entry of the data pointer.
@@ -253,7 +264,7 @@ impl SubmissionEntry {
         let [opcode, flags] = [self.opcode, self.flags].map(u64::from);
         let first = opcode | flags << 8 | u64::from(self.command_id) << 16 | u64::from(self.namespace_id) << 32;
         let pair = |place: usize| u64::from(self.dwords[place]) | u64::from(self.dwords[place + 1]) << 32;
-        let words = [first, self.dwords_2_3, 0, self.prp1, self.prp2, pair(0), pair(2), pair(4)];
+        let words = [first, self.dwords_2_3, self.metadata, self.prp1, self.prp2, pair(0), pair(2), pair(4)];
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
@@ -273,6 +284,7 @@ impl SubmissionEntry {
             command_id: u16::from_le_bytes([bytes[2], bytes[3]]),
             namespace_id: (u64_at(0) >> 32) as u32,
             dwords_2_3: u64_at(8),
+            metadata: u64_at(16),
             prp1: u64_at(24),
             prp2: u64_at(32),
             dwords: std::array::from_fn(|place| u32::from_le_bytes(dwords[place])),
@@ -377,6 +389,7 @@ mod tests {
             command_id: 0x1234,
             namespace_id: 1,
             dwords_2_3: 0x0807_0605_0403_0201,
+            metadata: 0x1817_1615_1413_1211,
             prp1: 0x1000,
             prp2: 0x2000,
             dwords: [0, 0, 0x4000_0000, 13, 14, 15],
@@ -385,7 +398,7 @@ mod tests {
         let bytes = entry.encode();
         assert_eq!(bytes[0..2], [2, 0x40]);
         assert_eq!(&bytes[2..8], &[0x34, 0x12, 1, 0, 0, 0]);
-        assert_eq!(&bytes[8..18], &[1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
+        assert_eq!(&bytes[8..18], &[1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12]);
         assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
         assert_eq!(&bytes[48..56], &[7, 0, 0, 0x40, 13, 0, 0, 0]);
         assert_eq!(SubmissionEntry::decode(&bytes), entry);

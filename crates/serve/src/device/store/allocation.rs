@@ -33,24 +33,28 @@ impl Allocation {
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
         let allocation =
             Allocation { pages: (0..words).map(|_| AtomicU64::new(0)).collect(), in_place: IN_PLACE.contains(&kind) };
-        allocation.scan(file, data_start)?;
+        allocation.scan(file, data_start, data_start + capacity_bytes)?;
         Ok(allocation)
     }
 
-    /// Finds the data of a sparse file.
-    fn scan(&self, file: &File, data_start: u64) -> io::Result<()> {
+    /// Finds the data of a sparse file up to `data_end`, behind which metadata may be.
+    fn scan(&self, file: &File, data_start: u64, data_end: u64) -> io::Result<()> {
         let mut at = data_start;
-        loop {
+        while at < data_end {
             let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
                 Err(rustix::io::Errno::NXIO) => return Ok(()),
                 other => other?,
             };
-            let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+            if start >= data_end {
+                return Ok(());
+            }
+            let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(data_end);
             let first = (start.max(data_start) - data_start).next_multiple_of(PAGE_BYTES);
             let last = (end - data_start) / PAGE_BYTES * PAGE_BYTES;
             self.note(first, last.saturating_sub(first));
             at = end;
         }
+        Ok(())
     }
 
     /// Returns true if a range has space on the disk, so that it can be read through the mapping.

@@ -29,8 +29,8 @@ pub(super) struct FileBacking {
     path: PathBuf,
     /// Offset of the device in the file.
     pub(super) data_start: u64,
-    /// Length of the file.
-    bytes: u64,
+    /// Lengths that the file may have: without and with metadata of the blocks.
+    lengths: [u64; 2],
     pub(super) allocation: Allocation,
     /// Lock that is held for writing while space is given back, so that no thread finds a page of the mapping gone.
     pub(super) holes: Holes,
@@ -41,12 +41,13 @@ pub(super) struct FileBacking {
 }
 
 impl FileBacking {
-    /// Makes the state of a file whose device begins at `data_start` and is mapped whole by `map`.
+    /// Makes the state of a file of one of these lengths, whose device begins at `data_start` and is mapped whole by `map`.
     pub(super) fn new(
         path: &Path,
         file: File,
         data_start: u64,
         capacity_bytes: u64,
+        lengths: [u64; 2],
         map: &MmapRaw,
     ) -> io::Result<FileBacking> {
         Ok(FileBacking {
@@ -55,11 +56,16 @@ impl FileBacking {
             holes: Holes::default(),
             path: path.into(),
             data_start,
-            bytes: data_start + capacity_bytes,
+            lengths,
             is_unsaved: AtomicBool::new(false),
             told: Once::new(),
             file,
         })
+    }
+
+    /// Returns the path at which the file was opened.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads bytes that have no space on the disk.
@@ -129,13 +135,13 @@ impl FileBacking {
         if self.guard.is_lost() { Err(self.lose()) } else { Ok(()) }
     }
 
-    /// Checks that the mapping was whole so far, and that the file has its length.
+    /// Checks that the mapping was whole so far, and that the file has one of its lengths.
     ///
     /// # Errors
     /// If that is not so.
     pub(super) fn check_length(&self) -> io::Result<()> {
         self.check()?;
-        if self.file.metadata()?.len() == self.bytes { Ok(()) } else { Err(self.lose()) }
+        if self.lengths.contains(&self.file.metadata()?.len()) { Ok(()) } else { Err(self.lose()) }
     }
 
     /// Fails all requests from now on, and says so once on standard error. Returns the error of a request.
@@ -144,8 +150,9 @@ impl FileBacking {
         self.guard.lose();
         self.told.call_once(|| {
             let reason = match self.file.metadata() {
-                Ok(metadata) if metadata.len() != self.bytes => {
-                    format!("another program has changed its length from {} to {} bytes", self.bytes, metadata.len())
+                Ok(metadata) if !self.lengths.contains(&metadata.len()) => {
+                    let [before, _] = self.lengths;
+                    format!("another program has changed its length from {before} to {} bytes", metadata.len())
                 }
                 _ => String::from("the disk does not give its bytes"),
             };

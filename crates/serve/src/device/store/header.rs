@@ -4,6 +4,7 @@
 //!      0  header: magic, version, geometry, kind of namespace and version of its format, offset of the bytes, checksum
 //!  4 KiB  state beside the bytes
 //!  2 MiB  the bytes of the device; in files of version 1 at 8 MiB
+//!         metadata of the blocks, at the next multiple of 2 MiB, if a namespace has had any
 //! ```
 //!
 //! Files of versions 1 and 2, which know no kinds, hold conventional namespaces, and are served as they are until there is state to
@@ -22,6 +23,7 @@ use rustix::fs::SeekFrom;
 use phaselink_core::media::keys::KeyLayout;
 
 use super::index_log::index_bytes;
+use super::metadata::region_bytes;
 use super::state::StoreState;
 use super::{PAGE_BYTES, StoreRefusal};
 
@@ -128,8 +130,9 @@ impl StoreHeader {
         self.version == NEWEST.number
     }
 
-    fn file_bytes(&self) -> u64 {
-        self.data_start + self.geometry.capacity_bytes
+    /// Returns the lengths that the file may have.
+    fn file_bytes(&self) -> [u64; 2] {
+        file_bytes(self.data_start, self.geometry.capacity_bytes)
     }
 
     /// Returns the first page of a file of the newest version.
@@ -203,11 +206,22 @@ impl StoreHeader {
     }
 }
 
+/// Returns the lengths of a file whose device begins at `data_start`: without and with metadata of the blocks.
+pub(super) fn file_bytes(data_start: u64, capacity_bytes: u64) -> [u64; 2] {
+    let with_metadata = metadata_start(data_start, capacity_bytes) + region_bytes(capacity_bytes);
+    [data_start + capacity_bytes, with_metadata]
+}
+
+/// Returns the offset in the file of the metadata of the blocks.
+pub(super) fn metadata_start(data_start: u64, capacity_bytes: u64) -> u64 {
+    (data_start + capacity_bytes).next_multiple_of(LARGE_PAGE_BYTES)
+}
+
 /// Checks that `file` is a store of this geometry and kind, or makes it one if it is empty.
 pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) -> Result<StoreHeader, StoreRefusal> {
     let length = file.metadata()?.len();
     let new = StoreHeader::new(geometry, kind);
-    let expected = new.file_bytes();
+    let [expected, _] = new.file_bytes();
     if length == 0 || length == expected && is_hole(file)? {
         create(file, &new)?;
         return Ok(new);
@@ -230,8 +244,8 @@ pub(super) fn check_or_create(file: &File, geometry: Geometry, kind: StoreKind) 
             words(geometry, kind),
         ));
     }
-    let expected = found.file_bytes();
-    if length != expected {
+    let lengths @ [expected, _] = found.file_bytes();
+    if !lengths.contains(&length) {
         let found = format!("the store has {length} bytes: something is missing, or too much");
         let allowed = format!("{expected} bytes; restore a copy of the file, or remove it to begin with zeros");
         return Err(StoreRefusal::new(found, allowed));
@@ -248,7 +262,7 @@ fn is_hole(file: &File) -> io::Result<bool> {
 }
 
 fn create(file: &File, header: &StoreHeader) -> Result<(), StoreRefusal> {
-    file.set_len(header.file_bytes())?;
+    file.set_len(header.file_bytes()[0])?;
     file.write_all_at(&header.encode(), 0)?;
     file.sync_all()?;
     Ok(())

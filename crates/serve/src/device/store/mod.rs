@@ -10,7 +10,7 @@
 //! - no two stores share a file.
 //!
 //! A store of [zones](Store::with_zones) keeps their states at each flush, and a store of [keys](Store::with_keys) its keys with their
-//! values. What was written after the last flush is lost with the server, as with the power of a drive.
+//! values. Blocks have [metadata](Store::add_metadata) beside them once a namespace is formatted so. What was written after the last flush is lost with the server, as with the power of a drive.
 //!
 //! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
 //! are under way together: such a read may find some bytes from before a write and some from after it.
@@ -23,6 +23,7 @@ mod header;
 mod holes;
 mod index_log;
 mod keys;
+mod metadata;
 mod state;
 mod unreadable;
 mod written;
@@ -33,7 +34,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ use rustix::fs::FallocateFlags;
 use file::FileBacking;
 use header::StoreHeader;
 use index_log::{IndexLog, index_bytes};
+use metadata::StoreMetadata;
 use state::StoreState;
 use unreadable::Unreadable;
 use written::WrittenPages;
@@ -74,6 +76,8 @@ pub struct Store {
     zones: Option<Box<StoreZones>>,
     /// Keys, if the store holds values by their keys.
     keys: Option<Arc<StoreKeys>>,
+    /// Metadata of the blocks, once a namespace is formatted with some.
+    metadata: OnceLock<Box<StoreMetadata>>,
 }
 
 /// Memory or file behind the mapping.
@@ -107,16 +111,13 @@ impl Store {
             let _ = map.advise(Advice::HugePage);
         }
         let written = WrittenPages::new(geometry.capacity_bytes);
-        let (state, unreadable) = (Mutex::default(), Unreadable::default());
-        Ok(Store {
-            geometry,
-            backing: Backing::Memory(written),
-            map: map.into(),
-            state,
-            unreadable,
-            zones: None,
-            keys: None,
-        })
+        Ok(Store::of(geometry, Backing::Memory(written), map.into()))
+    }
+
+    /// Makes a store without records of what is mapped.
+    fn of(geometry: Geometry, backing: Backing, map: MmapRaw) -> Store {
+        let (state, unreadable, metadata) = (Mutex::default(), Unreadable::default(), OnceLock::new());
+        Store { geometry, backing, map, state, unreadable, zones: None, keys: None, metadata }
     }
 
     /// Gives the store zones, empty or as they were at the last flush. Blocks behind their write pointers read as zeros.
@@ -403,6 +404,13 @@ impl Store {
     /// As [`Store::write`].
     pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         self.check(offset, bytes);
+        match self.metadata.get() {
+            None => self.zero_bytes(offset, bytes, keep_space),
+            Some(metadata) => self.zero_with_metadata(metadata, (offset, bytes), keep_space),
+        }
+    }
+
+    fn zero_bytes(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
         match &self.backing {
             Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes)?,
             Backing::Memory(written) if !keep_space => self.forget(written, offset, bytes)?,
@@ -417,7 +425,8 @@ impl Store {
     /// If it does not; from then on this fails for good, as nobody knows what is missing.
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        let flush = || backing.commit(|| backing.file.sync_data());
+        let check_metadata = || self.metadata.get().map_or(Ok(()), |metadata| metadata.check_length());
+        let flush = || backing.commit(|| check_metadata().and_then(|()| backing.file.sync_data()));
         match (&self.zones, &self.keys) {
             (Some(zones), _) => zones.flush(flush, |record| self.save_record(StateTag::Zones, record)),
             (None, Some(keys)) => keys.flush(flush, |offset, from| self.write(offset, from)),
@@ -586,9 +595,12 @@ fn open_locked(path: &Path, file: File, geometry: Geometry, kind: StoreKind) -> 
     let unreadable = state.record(StateTag::Unreadable).map_or_else(Unreadable::default, |it| Unreadable::decode(it));
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
-    let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, &map)?;
+    let lengths = header::file_bytes(data_start, geometry.capacity_bytes);
+    let backing = FileBacking::new(path, file, data_start, geometry.capacity_bytes, lengths, &map)?;
     let state = Mutex::new((state, Some(header)));
-    Ok(Store { geometry, backing: Backing::File(Box::new(backing)), map, state, unreadable, zones: None, keys: None })
+    let store = Store { state, unreadable, ..Store::of(geometry, Backing::File(Box::new(backing)), map) };
+    store.open_metadata()?;
+    Ok(store)
 }
 
 /// Locks the file. The lock goes with the open file, so that it ends with the process, however that ends. A process that is

@@ -25,6 +25,7 @@ use crate::device::wakeup::Wakeup;
 use crate::front::lifecycle::{Delivery, Lifecycle, RequestInFlight, Resume};
 use crate::front::poll_group::{FrontEnd, PollGroup, QueueOwner, run_all};
 use crate::front::service::Service;
+use crate::nvme::arbitration::QueuePriority;
 use crate::nvme::limits;
 
 /// Queues of a controller whose socket another thread owns.
@@ -153,15 +154,54 @@ fn aside_groups<'a>(
     groups.iter().enumerate().map(group).collect()
 }
 
+/// Most commands of a priority class that are fetched before the thread attends to anything else.
+const COMMANDS_OF_ROUND: u32 = 256;
+
 /// Fetches from every I/O queue of a set; returns true if there was anything.
 #[inline]
 fn fetch_set<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
+    if endpoint.set.arbitration.is_some() {
+        return fetch_by_priority(life, endpoint);
+    }
     let mut found = false;
     for queue in endpoint.set.io_queues() {
         if endpoint.set.poll_doorbell(queue, endpoint.host) {
             found |= life.serve_queue(endpoint, queue.into());
             endpoint.set.send_interrupts(endpoint.host);
         }
+    }
+    found
+}
+
+/// Fetches from the I/O queues of a set by their priority classes; returns true if there was anything. As long as there are urgent
+/// commands, the other classes wait.
+#[cold]
+fn fetch_by_priority<H: Reach>(life: &mut Lifecycle<'_, CommandRequest>, endpoint: &mut QueueEndpoint<'_, H>) -> bool {
+    let mut found = false;
+    for class in QueuePriority::ALL {
+        found |= fetch_class(life, endpoint, class);
+        if found && class == QueuePriority::Urgent {
+            break;
+        }
+    }
+    found
+}
+
+/// Fetches the commands of a priority class that a round allows; returns true if there was any.
+fn fetch_class<H: Reach>(
+    life: &mut Lifecycle<'_, CommandRequest>,
+    endpoint: &mut QueueEndpoint<'_, H>,
+    class: QueuePriority,
+) -> bool {
+    let (mut found, mut idle) = (false, endpoint.set.io_queues().len());
+    let mut left = endpoint.set.arbitration.map_or(0, |arbitration| arbitration.round(class)).min(COMMANDS_OF_ROUND);
+    while left > 0 && idle > 0 {
+        let Some((queue, most)) = endpoint.set.take_turn(class, left, endpoint.host) else { break };
+        let fetched = life.serve_some(endpoint, queue.into(), most);
+        endpoint.set.send_interrupts(endpoint.host);
+        // A queue whose completion queue is full gives none, and others have their turns.
+        idle = if fetched > 0 { endpoint.set.io_queues().len() } else { idle - 1 };
+        (left, found) = (left - fetched, found || fetched > 0);
     }
     found
 }

@@ -131,7 +131,8 @@ impl Controller {
             return;
         }
         let accepted = &mut self.commands[id as usize];
-        let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
+        let Ok(Command { action, offset, data, metadata, .. }) = &accepted.command else { return };
+        let has_metadata = metadata.is_some();
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
         accepted.bytes_missing = bytes;
         let is_list = matches!(action, Action::Deallocate { .. } | Action::Copy { .. } | Action::SendUnits(_));
@@ -155,6 +156,9 @@ impl Controller {
                 self.reads.request(packet, ports.link, ports.shared);
                 done += piece;
             }
+        }
+        if has_metadata {
+            self.read_metadata(id, ports);
         }
     }
 
@@ -257,6 +261,9 @@ impl Controller {
         let Ok(command) = &mut accepted.command else { return Ok(()) };
         let (sources, bytes) = command::sources(list, command.namespace, command.offset, &self.limits)?;
         command.bytes = bytes;
+        if let Some(metadata) = &mut command.metadata {
+            metadata.take_sources(list)?;
+        }
         if self.zones.is_some() {
             let command = command.clone();
             self.ask_zones(command, &sources, ports)?;
@@ -281,7 +288,8 @@ impl Controller {
             self.settle_key(id);
         }
         let accepted = &self.commands[id as usize];
-        if let Ok(Command { offset, bytes, data, .. }) = &accepted.command {
+        if let Ok(Command { offset, bytes, data, metadata, .. }) = &accepted.command {
+            let has_metadata = metadata.is_some();
             let mut sent = 0;
             for (address, run) in data.runs().iter().copied() {
                 let token = Role::DATA.token(id);
@@ -291,6 +299,9 @@ impl Controller {
                 sent += run;
             }
             assert_eq!(sent, *bytes, "a read sends as many bytes as its command asks for");
+            if has_metadata {
+                self.send_metadata(id, ports);
+            }
         }
         self.finish(id, ports);
     }

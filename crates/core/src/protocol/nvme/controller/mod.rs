@@ -3,6 +3,7 @@
 
 mod commands;
 mod key_value;
+mod metadata;
 mod placement;
 mod zones;
 
@@ -439,6 +440,7 @@ impl halves::Controller for Controller {
             Role::FETCH => self.on_fetched(now, packet, payload, ports),
             Role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
             Role::PAYLOAD => self.on_payload(now, packet, ports),
+            Role::METADATA_READ => self.on_metadata(now, packet, ports),
             Role::RANGES => self.on_ranges(now, packet, payload, ports),
             Role::SHADOW => self.on_shadow(now, packet, payload, ports),
             other => unreachable!("the controller has not read in the role {other:?}"),

@@ -3,7 +3,7 @@
 use super::key_value::KeyCommand;
 use super::placement::{UnitReceive, UnitSend};
 use super::zones::{ZoneReceive, ZoneSend};
-use super::{Data, Limits, WritePlacement};
+use super::{BlockMetadata, Data, Limits, WritePlacement};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
@@ -94,6 +94,8 @@ pub struct Command {
     pub data: Data,
     /// Reclaim group and placement handle of what it writes; the first ones without data placement.
     pub placement: WritePlacement,
+    /// Metadata of its logical blocks, in a namespace whose blocks have any.
+    pub metadata: Option<Box<BlockMetadata>>,
 }
 
 impl Command {
@@ -110,40 +112,58 @@ impl Command {
             Some(limits) => limits.place(entry, action)?,
             None => WritePlacement::default(),
         };
+        let metadata = match limits.metadata {
+            Some(format) => BlockMetadata::of(entry, format, limits.block_shift)?,
+            None => None,
+        };
         let namespace = entry.namespace_id;
         match action {
-            Action::Flush => Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::none(), placement }),
+            Action::Flush => {
+                Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::none(), placement, metadata })
+            }
             Action::Deallocate { .. } => {
                 let list_bytes = ((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES;
-                Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)?, placement })
+                Ok(Command {
+                    action,
+                    namespace,
+                    offset: 0,
+                    bytes: 0,
+                    data: Data::of(entry, list_bytes)?,
+                    placement,
+                    metadata,
+                })
             }
-            Action::Copy { .. } => {
-                if entry.dwords[2] & SOURCE_FORMAT != 0 {
-                    return Err(Status::INVALID_FIELD);
-                }
-                let sources = (entry.dwords[2] & 0xff) + 1;
-                if sources > COPY_SOURCES_MAX {
-                    return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
-                }
-                let offset = limits.place(namespace, entry.slba(), 1)?;
-                let data = Data::of(entry, sources * SOURCE_BYTES)?;
-                Ok(Command { action, namespace, offset, bytes: 0, data, placement })
-            }
+            Action::Copy { .. } => Ok(Command { placement, metadata, ..Command::of_copy(entry, action, limits)? }),
             Action::Zero { .. } | Action::Verify | Action::Spoil => {
                 let (offset, bytes) = extent(entry, limits)?;
-                Ok(Command { action, namespace, offset, bytes, data: Data::none(), placement })
+                Ok(Command { action, namespace, offset, bytes, data: Data::none(), placement, metadata })
             }
             Action::Read | Action::Write { .. } | Action::Compare | Action::Append { .. } => {
                 let (offset, bytes) = extent(entry, limits)?;
                 if bytes > transfer_bytes_max(action, limits) {
                     return Err(Status::INVALID_FIELD);
                 }
-                Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement })
+                Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement, metadata })
             }
             Action::SendZones(_) | Action::ReceiveZones(_) => Command::of_zones(entry, action, limits),
             Action::ReceiveUnits(_) | Action::SendUnits(_) => Command::of_units(entry, action, limits),
             Action::Key(command) => Command::of_key(entry, command, limits),
         }
+    }
+
+    /// Returns the command of an entry that copies, but for placement and metadata.
+    fn of_copy(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<Command, Status> {
+        if entry.dwords[2] & SOURCE_FORMAT != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let sources = (entry.dwords[2] & 0xff) + 1;
+        if sources > COPY_SOURCES_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+        }
+        let (namespace, placement) = (entry.namespace_id, WritePlacement::default());
+        let offset = limits.place(namespace, entry.slba(), 1)?;
+        let data = Data::of(entry, sources * SOURCE_BYTES)?;
+        Ok(Command { action, namespace, offset, bytes: 0, data, placement, metadata: None })
     }
 
     /// Returns the command of an entry that manages zones. The first block of one that is about all zones is ignored.
@@ -153,12 +173,12 @@ impl Command {
         let slba = if is_about_all { 0 } else { entry.slba() };
         let offset = limits.place(namespace, slba, 1)?;
         let Action::ReceiveZones(ZoneReceive { bytes, .. }) = action else {
-            return Ok(Command { action, namespace, offset, bytes: 0, data: Data::none(), placement });
+            return Ok(Command { action, namespace, offset, bytes: 0, data: Data::none(), placement, metadata: None });
         };
         if bytes > limits.transfer_bytes_max {
             return Err(Status::INVALID_FIELD);
         }
-        Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement })
+        Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)?, placement, metadata: None })
     }
 
     /// Returns the command of an entry that reports or renews reclaim units.
@@ -175,7 +195,7 @@ impl Command {
         let data = if bytes + list_bytes > 0 { Data::of(entry, bytes + list_bytes)? } else { Data::none() };
         let (namespace, offset, placement) =
             (entry.namespace_id, limits.start(entry.namespace_id), WritePlacement::default());
-        Ok(Command { action, namespace, offset, bytes, data, placement })
+        Ok(Command { action, namespace, offset, bytes, data, placement, metadata: None })
     }
 
     /// Returns the operation as which the command counts: by its access to the memory, if it makes one.
@@ -204,7 +224,7 @@ impl Command {
         }
         let data = if bytes > 0 { Data::of(entry, bytes)? } else { Data::none() };
         let (action, placement) = (Action::Key(command), WritePlacement::default());
-        Ok(Command { action, namespace: entry.namespace_id, offset: 0, bytes, data, placement })
+        Ok(Command { action, namespace: entry.namespace_id, offset: 0, bytes, data, placement, metadata: None })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::key_value::KeyValueLimits;
 use super::placement::PlacementLimits;
+use super::protection::MetadataFormat;
 use super::zones::ZoneLimits;
 use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
@@ -30,6 +31,8 @@ pub struct Limits {
     pub placement: Option<PlacementLimits>,
     /// Limits of commands for keys, if the namespace stores values by their keys in place of logical blocks.
     pub key_value: Option<KeyValueLimits>,
+    /// Format of the metadata of logical blocks, if they have any.
+    pub metadata: Option<MetadataFormat>,
 }
 
 impl Limits {
@@ -46,6 +49,7 @@ impl Limits {
         zones: None,
         placement: None,
         key_value: None,
+        metadata: None,
     };
 
     /// Returns the limits of a drive that is one namespace.
@@ -62,6 +66,7 @@ impl Limits {
             zones: ZoneLimits::of(drive),
             placement: PlacementLimits::of(drive),
             key_value: KeyValueLimits::of(drive),
+            metadata: MetadataFormat::of_drive(&drive.nvme),
         }
     }
 

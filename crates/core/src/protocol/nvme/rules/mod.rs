@@ -12,6 +12,7 @@
 //! - what commands for zones mean, and what is reported of zones ([`zones`]),
 //! - which commands zones accept ([`zone_commands`]),
 //! - what commands for keys mean, and what is reported of keys ([`key_value`]),
+//! - what is inserted, stripped and checked of protection information ([`protection`]),
 //! - where writes are placed, and what is reported of reclaim units ([`placement`]),
 //! - the log pages and features of data placement ([`placement_logs`]).
 //!
@@ -25,6 +26,7 @@ pub mod limits;
 pub mod pages;
 pub mod placement;
 pub mod placement_logs;
+pub mod protection;
 pub mod queues;
 pub mod shadow;
 pub mod zone_commands;
@@ -35,4 +37,5 @@ pub use key_value::{KeyCommand, KeyOperation, KeyValueLimits};
 pub use limits::Limits;
 pub use pages::Data;
 pub use placement::{PlacementLimits, WritePlacement};
+pub use protection::{BlockMetadata, BlockProtection, MetadataFormat, ProtectionType};
 pub use shadow::Shadow;

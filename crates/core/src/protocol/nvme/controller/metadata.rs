@@ -1,0 +1,49 @@
+//! Metadata of logical blocks in a buffer of its own: transfers beside those of the data. Its content is the host's, and not simulated.
+
+use super::{Accepted, Controller, PAYLOAD_READ_BYTES};
+use crate::ledger::Stage;
+use crate::protocol::nvme::Role;
+use crate::protocol::nvme::rules::Command;
+use crate::protocol::ports::Ports;
+use crate::time::Time;
+use crate::tlp::{Direction, Packet};
+
+impl Controller {
+    /// Returns address and length of the metadata that a command transfers.
+    fn metadata_transfer(&self, id: u32) -> Option<(u64, u32)> {
+        let Ok(Command { metadata: Some(metadata), bytes, .. }) = &self.commands[id as usize].command else {
+            return None;
+        };
+        metadata.transfer(*bytes)
+    }
+
+    /// Reads the metadata of a command from host memory, behind its data.
+    #[cold]
+    pub(super) fn read_metadata(&mut self, id: u32, ports: &mut Ports) {
+        let Some((address, bytes)) = self.metadata_transfer(id) else { return };
+        self.commands[id as usize].bytes_missing += bytes;
+        for start in (0..bytes).step_by(PAYLOAD_READ_BYTES as usize) {
+            let (piece, token) = (PAYLOAD_READ_BYTES.min(bytes - start), Role::METADATA_READ.token(id));
+            let packet = Packet::read(address + u64::from(start), piece, self.reads.request_bytes_max(), token);
+            self.reads.request(packet, ports.link, ports.shared);
+        }
+    }
+
+    /// Handles metadata that has arrived from the host. Mostly it follows the data, and is then what the command has waited for.
+    pub(super) fn on_metadata(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+        let Accepted { request, bytes_missing, .. } = self.commands[packet.token.context as usize];
+        if bytes_missing == packet.bytes {
+            ports.shared.requests.charge_late(request, Stage::HostRead, now);
+        }
+        self.on_payload(now, packet, ports);
+    }
+
+    /// Sends the metadata of a command to host memory, behind its data.
+    #[cold]
+    pub(super) fn send_metadata(&mut self, id: u32, ports: &mut Ports) {
+        let Some((address, bytes)) = self.metadata_transfer(id) else { return };
+        let offset = self.commands[id as usize].command.as_ref().map_or(0, |command| command.offset);
+        let packet = Packet::write(Direction::Up, address, bytes, self.max_payload_bytes, Role::METADATA.token(id));
+        ports.link.send(packet.user_data(offset, None), ports.shared);
+    }
+}

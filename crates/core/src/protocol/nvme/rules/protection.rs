@@ -1,0 +1,598 @@
+//! End-to-end data protection: 8 bytes of metadata for each logical block, and the protection information in them.
+//!
+//! Sections and figures are those of the NVM Command Set Specification 1.0. Metadata is in a buffer of its own, which the metadata
+//! pointer (MPTR) of a command names; metadata at the end of each block's data (extended logical blocks) is not offered.
+
+use crate::protocol::nvme::config::{DriveProtection, Nvme};
+use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
+
+/// Bytes of metadata of a logical block, all of which are protection information if there is any (section 5.2.1.1).
+pub const METADATA_BYTES: usize = 8;
+/// MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
+pub const METADATA_CAPABILITIES: u8 = 1 << 1;
+/// DPC of Identify Namespace: types 1, 2 and 3, in the first or in the last bytes of the metadata (figure 97).
+pub const PROTECTION_CAPABILITIES: u8 = 0b1_1111;
+/// Bit of SGLS in Identify Controller: a metadata buffer may begin at any byte (Base Specification 2.0, figure 275).
+pub const BYTE_ALIGNED_METADATA: u32 = 1 << 17;
+/// Bit of DPS in Identify Namespace: protection information is in the first bytes of the metadata.
+const FIRST_BYTES: u8 = 1 << 3;
+
+/// PRACT: the controller inserts or strips protection information (figure 9).
+const ACTION: u32 = 1 << 3;
+/// PRCHK: fields that the controller checks (figure 9).
+const GUARD_CHECK: u32 = 1 << 2;
+const APPLICATION_TAG_CHECK: u32 = 1 << 1;
+const REFERENCE_TAG_CHECK: u32 = 1;
+const CHECKS: u32 = GUARD_CHECK | APPLICATION_TAG_CHECK | REFERENCE_TAG_CHECK;
+/// Bytes of a source range of Copy (figure 34).
+const SOURCE_BYTES: usize = 32;
+
+/// Type of protection, by its number in DPS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtectionType {
+    /// Reference tags are the lowest four bytes of the block's number.
+    Type1 = 1,
+    /// Reference tags count from a value of the command on.
+    Type2 = 2,
+    /// Reference tags are the host's alone, and are not checked.
+    Type3 = 3,
+}
+
+/// Format of the metadata of a namespace whose blocks have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataFormat {
+    /// Type of the protection information; none if all metadata is the host's.
+    pub protection: Option<ProtectionType>,
+    /// True if protection information is in the first bytes of the metadata (PIL); as it fills the metadata, nothing follows from that.
+    pub is_first: bool,
+}
+
+impl MetadataFormat {
+    /// Returns the format of the blocks of a drive, if they have metadata.
+    pub(super) fn of_drive(nvme: &Nvme) -> Option<MetadataFormat> {
+        let protection = match nvme.protection {
+            DriveProtection::None => return None,
+            DriveProtection::Type1 => ProtectionType::Type1,
+            DriveProtection::Type2 => ProtectionType::Type2,
+            DriveProtection::Type3 => ProtectionType::Type3,
+        };
+        Some(MetadataFormat { protection: Some(protection), is_first: false })
+    }
+
+    /// Returns the format with a protection type (PI) and a location (PIL), as Format NVM (figure 78) and DPS (figure 97) number them.
+    ///
+    /// # Errors
+    /// Invalid Format if there is no such type.
+    pub fn of(protection: u8, is_first: bool) -> Result<MetadataFormat, Status> {
+        let protection = match protection {
+            0 => None,
+            1 => Some(ProtectionType::Type1),
+            2 => Some(ProtectionType::Type2),
+            3 => Some(ProtectionType::Type3),
+            _ => return Err(Status::INVALID_FORMAT),
+        };
+        Ok(MetadataFormat { protection, is_first })
+    }
+
+    /// Returns the format that DPS of Identify Namespace says.
+    ///
+    /// # Errors
+    /// Invalid Format if there is no such type.
+    pub fn of_settings(settings: u8) -> Result<MetadataFormat, Status> {
+        MetadataFormat::of(settings & !FIRST_BYTES, settings & FIRST_BYTES != 0)
+    }
+
+    /// Returns DPS of Identify Namespace.
+    pub fn settings(self) -> u8 {
+        self.protection.map_or(0, |protection| protection as u8 | if self.is_first { FIRST_BYTES } else { 0 })
+    }
+
+    /// Returns each byte of the metadata of a block that was never written, or has been deallocated: with protection information it is
+    /// such that nothing is checked (section 3.2.3.2.1).
+    pub fn unwritten_byte(self) -> u8 {
+        if self.protection.is_some() { 0xff } else { 0 }
+    }
+}
+
+/// Protection information of a block (16b Guard Protection Information, figure 114), whose fields are big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProtectionInformation {
+    guard: u16,
+    application_tag: u16,
+    reference_tag: u32,
+}
+
+impl ProtectionInformation {
+    fn encode(self) -> [u8; METADATA_BYTES] {
+        let tags = u64::from(self.application_tag) << 32 | u64::from(self.reference_tag);
+        (u64::from(self.guard) << 48 | tags).to_be_bytes()
+    }
+
+    fn decode(bytes: &[u8; METADATA_BYTES]) -> ProtectionInformation {
+        let word = u64::from_be_bytes(*bytes);
+        let (guard, application_tag) = ((word >> 48) as u16, (word >> 32) as u16);
+        ProtectionInformation { guard, application_tag, reference_tag: word as u32 }
+    }
+
+    /// Returns true if the tags disable all checks (section 5.2.3).
+    fn is_unchecked(self, kind: ProtectionType) -> bool {
+        let is_reference_set = kind != ProtectionType::Type3 || self.reference_tag == u32::MAX;
+        self.application_tag == u16::MAX && is_reference_set
+    }
+}
+
+/// Fields of a command about the protection information of consecutive blocks, or those of one source of a Copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockProtection {
+    kind: ProtectionType,
+    /// PRINFO: action and checks.
+    information: u32,
+    /// Reference tag of the first block (ILBRT, EILBRT).
+    reference_tag: u32,
+    /// Application tag (LBAT, ELBAT), and the bits of it that are checked (LBATM, ELBATM).
+    application_tag: u16,
+    application_mask: u16,
+}
+
+impl BlockProtection {
+    /// Returns the fields of a command: PRINFO, dword 14 with a reference tag, and dword 15 with an application tag and its mask.
+    fn of(kind: ProtectionType, information: u32, fourteen: u32, fifteen: u32) -> BlockProtection {
+        let (application_tag, application_mask) = (fifteen as u16, (fifteen >> 16) as u16);
+        BlockProtection {
+            kind,
+            information: information & 0xf,
+            reference_tag: fourteen,
+            application_tag,
+            application_mask,
+        }
+    }
+
+    /// Returns true if the controller inserts and strips the protection information (PRACT).
+    pub fn is_inserted(self) -> bool {
+        self.information & ACTION != 0
+    }
+
+    fn has_check(self, check: u32) -> bool {
+        self.information & check != 0
+    }
+
+    /// Checks that the first reference tag of type 1 is the lowest four bytes of the first block's number, if reference tags are checked
+    /// (section 5.2.3).
+    fn check_first(self, slba: u64) -> Result<(), Status> {
+        let is_wrong = self.kind == ProtectionType::Type1 && self.reference_tag != slba as u32;
+        if is_wrong && self.has_check(REFERENCE_TAG_CHECK) {
+            return Err(Status::INVALID_PROTECTION_INFORMATION);
+        }
+        Ok(())
+    }
+
+    /// Returns the fields for blocks that are so many further on.
+    #[must_use]
+    pub fn advanced(self, blocks: u32) -> BlockProtection {
+        let step = if self.kind == ProtectionType::Type3 { 0 } else { blocks };
+        BlockProtection { reference_tag: self.reference_tag.wrapping_add(step), ..self }
+    }
+
+    /// Checks blocks of this size against their metadata.
+    ///
+    /// # Errors
+    /// Returns the status of the first field that is wrong: of each block the guard first, then application and reference tag.
+    pub fn check(self, data: &[u8], block_bytes: usize, metadata: &[u8]) -> Result<(), Status> {
+        let blocks = data.chunks_exact(block_bytes).zip(metadata.as_chunks().0);
+        let mut wanted = self;
+        for (block, metadata) in blocks {
+            wanted.check_block(block, ProtectionInformation::decode(metadata))?;
+            wanted = wanted.advanced(1);
+        }
+        Ok(())
+    }
+
+    fn check_block(self, block: &[u8], found: ProtectionInformation) -> Result<(), Status> {
+        if found.is_unchecked(self.kind) {
+            return Ok(());
+        }
+        if self.has_check(GUARD_CHECK) && found.guard != guard(block) {
+            return Err(Status::GUARD_CHECK_ERROR);
+        }
+        let differing = (found.application_tag ^ self.application_tag) & self.application_mask;
+        if self.has_check(APPLICATION_TAG_CHECK) && differing != 0 {
+            return Err(Status::APPLICATION_TAG_CHECK_ERROR);
+        }
+        let has_reference = self.kind != ProtectionType::Type3 && self.has_check(REFERENCE_TAG_CHECK);
+        if has_reference && found.reference_tag != self.reference_tag {
+            return Err(Status::REFERENCE_TAG_CHECK_ERROR);
+        }
+        Ok(())
+    }
+
+    /// Returns the metadata that the controller inserts for blocks of this size.
+    pub fn insert(self, data: &[u8], block_bytes: usize) -> Vec<u8> {
+        self.information_of(data.chunks_exact(block_bytes).map(guard))
+    }
+
+    /// Returns the metadata of blocks of zeros, all bytes of which are zero unless the controller inserts some (section 3.2.8).
+    pub fn of_zeros(self, blocks: usize) -> Vec<u8> {
+        match self.is_inserted() {
+            true => self.information_of(std::iter::repeat_n(0, blocks)),
+            false => vec![0; blocks * METADATA_BYTES],
+        }
+    }
+
+    fn information_of(self, guards: impl Iterator<Item = u16>) -> Vec<u8> {
+        let mut next = self;
+        let of_block = |guard| {
+            let (application_tag, reference_tag) = (next.application_tag, next.reference_tag);
+            next = next.advanced(1);
+            ProtectionInformation { guard, application_tag, reference_tag }.encode()
+        };
+        guards.flat_map(of_block).collect()
+    }
+}
+
+/// Metadata of the blocks of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMetadata {
+    /// Format of the namespace.
+    pub format: MetadataFormat,
+    /// Logarithm to base 2 of the size of a logical block in bytes.
+    pub block_shift: u32,
+    /// Host memory of the metadata, if the command transfers any: contiguous, 8 bytes for each block.
+    pub buffer: Option<u64>,
+    /// Protection information of the command's blocks, if there is any; that of what a Copy writes.
+    pub protection: Option<BlockProtection>,
+    /// PRINFOR: action and checks for what a Copy reads.
+    source_information: u32,
+    /// Protection information of each source of a Copy, once its list has been read.
+    pub sources: Vec<BlockProtection>,
+}
+
+impl BlockMetadata {
+    /// Returns the metadata of a command in a namespace with metadata; none if the command has nothing to do with it.
+    ///
+    /// # Errors
+    /// Invalid Protection Information for checks or tags that the command or the namespace cannot have, and Invalid Field for an action
+    /// that the command cannot have or a metadata pointer that is not aligned.
+    #[cold]
+    pub fn of(
+        entry: &SubmissionEntry,
+        format: MetadataFormat,
+        block_shift: u32,
+    ) -> Result<Option<Box<BlockMetadata>>, Status> {
+        let is_transfer = match entry.opcode {
+            opcode::READ | opcode::WRITE | opcode::COMPARE => true,
+            opcode::VERIFY | opcode::WRITE_ZEROES | opcode::COPY => false,
+            _ => return Ok(None),
+        };
+        let information = entry.dwords[2] >> 26;
+        let fields = |kind| BlockProtection::of(kind, information, entry.dwords[4], entry.dwords[5]);
+        let protection = format.protection.map(fields);
+        if let Some(protection) = protection {
+            check_action(protection, entry)?;
+            protection.check_first(entry.slba())?;
+        }
+        let is_buffered = is_transfer && !protection.is_some_and(BlockProtection::is_inserted);
+        // Addresses of pages are aligned to double words, those of segments need not be (Base Specification 2.0, figure 86).
+        if is_buffered && !entry.is_sgl() && !entry.metadata.is_multiple_of(4) {
+            return Err(Status::INVALID_FIELD);
+        }
+        let buffer = is_buffered.then_some(entry.metadata);
+        let source_information = source_information(entry);
+        let sources = Vec::new();
+        Ok(Some(Box::new(BlockMetadata { format, block_shift, buffer, protection, source_information, sources })))
+    }
+
+    /// Returns the size of a block in bytes.
+    pub fn block_bytes(&self) -> usize {
+        1 << self.block_shift
+    }
+
+    /// Returns the bytes of metadata of so many bytes of data; a block that is there in part has none.
+    pub fn bytes_of(&self, data_bytes: usize) -> usize {
+        (data_bytes >> self.block_shift) * METADATA_BYTES
+    }
+
+    /// Returns address and length of the metadata that goes with so many bytes of data, if any is transferred.
+    pub(in crate::protocol::nvme) fn transfer(&self, data_bytes: u32) -> Option<(u64, u32)> {
+        self.buffer.map(|address| (address, self.bytes_of(data_bytes as usize) as u32))
+    }
+
+    /// Takes the protection information of the sources of a Copy from their list.
+    ///
+    /// # Errors
+    /// Invalid Protection Information for a reference tag that a source cannot have.
+    pub fn take_sources(&mut self, list: &[u8]) -> Result<(), Status> {
+        let Some(kind) = self.format.protection else { return Ok(()) };
+        let source = |source: &[u8; SOURCE_BYTES]| {
+            let [_, slba, _, tags] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
+            let protection = BlockProtection::of(kind, self.source_information, tags as u32, (tags >> 32) as u32);
+            protection.check_first(slba).map(|()| protection)
+        };
+        self.sources = list.as_chunks().0.iter().map(source).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+/// Returns PRINFOR of a Copy: action and checks for what it reads (figure 30).
+fn source_information(entry: &SubmissionEntry) -> u32 {
+    entry.dwords[2] >> 12 & 0xf
+}
+
+/// Checks that a command can have its action and its checks.
+fn check_action(protection: BlockProtection, entry: &SubmissionEntry) -> Result<(), Status> {
+    match entry.opcode {
+        // Both halves of a copy insert and strip, or none does (section 5.2.2.5).
+        opcode::COPY if source_information(entry) & ACTION != protection.information & ACTION => {
+            Err(Status::INVALID_FIELD)
+        }
+        // Figure 55.
+        opcode::VERIFY if protection.is_inserted() => Err(Status::INVALID_FIELD),
+        // Figure 23.
+        opcode::COMPARE if protection.is_inserted() => Err(Status::INVALID_PROTECTION_INFORMATION),
+        // Figure 73.
+        opcode::WRITE_ZEROES if protection.has_check(CHECKS) => Err(Status::INVALID_PROTECTION_INFORMATION),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a command for blocks with protection information, all of which is checked. It is in the buffer at this address, or the
+/// controller inserts and strips it. Of a Write Zeroes, the controller inserts it and checks nothing (figure 73).
+#[cold]
+pub(in crate::protocol::nvme) fn protected(
+    entry: SubmissionEntry,
+    buffer: Option<u64>,
+    is_checked: bool,
+) -> SubmissionEntry {
+    let [low, high, twelve, thirteen, ..] = entry.dwords;
+    let action = if buffer.is_some() { 0 } else { ACTION };
+    let information = action | if is_checked { CHECKS } else { 0 };
+    let dwords = [low, high, twelve | information << 26, thirteen, low, 0];
+    SubmissionEntry { metadata: buffer.unwrap_or(0), dwords, ..entry }
+}
+
+/// Returns a command with no checks, which transfers metadata if `is_transferred`: for a model whose blocks have other protection
+/// information, or other numbers.
+#[cold]
+pub fn unchecked(entry: SubmissionEntry, is_transferred: bool) -> SubmissionEntry {
+    let mut dwords = entry.dwords;
+    dwords[2] &= !(0xf << 26);
+    match entry.opcode {
+        opcode::COPY => dwords[2] &= !(0xf << 12),
+        opcode::READ | opcode::WRITE if !is_transferred => dwords[2] |= ACTION << 26,
+        _ => {}
+    }
+    SubmissionEntry { dwords, ..entry }
+}
+
+/// Generator polynomial of the guard, without its highest term (section 5.2.1.1: the CRC of T10's data integrity field).
+const POLYNOMIAL: u16 = 0x8bb7;
+/// Bytes of which the guard is computed at a time.
+const SLICE_BYTES: usize = 8;
+/// Remainders of each byte with 0 to 7 bytes of zeros behind it.
+static REMAINDERS: [[u16; 256]; SLICE_BYTES] = remainders();
+
+const fn remainders() -> [[u16; 256]; SLICE_BYTES] {
+    let mut table = [[0; 256]; SLICE_BYTES];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut remainder = (byte as u16) << 8;
+        let mut slice = 0;
+        while slice < SLICE_BYTES {
+            let mut bit = 0;
+            while bit < 8 {
+                remainder = remainder << 1 ^ if remainder >> 15 == 1 { POLYNOMIAL } else { 0 };
+                bit += 1;
+            }
+            table[slice][byte] = remainder;
+            slice += 1;
+        }
+        byte += 1;
+    }
+    table
+}
+
+/// Returns the guard of a block: the CRC-16 of its data.
+fn guard(block: &[u8]) -> u16 {
+    let (slices, rest) = block.as_chunks::<SLICE_BYTES>();
+    let of_slice = |crc: u16, slice: &[u8; SLICE_BYTES]| {
+        let [first, second] = crc.to_be_bytes();
+        let [a, b, c, d, e, f, g, h] = *slice;
+        [a ^ first, b ^ second, c, d, e, f, g, h]
+            .into_iter()
+            .zip(REMAINDERS.iter().rev())
+            .fold(0, |crc, (byte, remainders)| crc ^ remainders[usize::from(byte)])
+    };
+    let crc = slices.iter().fold(0, of_slice);
+    rest.iter().fold(crc, |crc, byte| crc << 8 ^ REMAINDERS[0][usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Command, Limits};
+    use super::*;
+
+    const TYPES: [ProtectionType; 3] = [ProtectionType::Type1, ProtectionType::Type2, ProtectionType::Type3];
+
+    fn protection(kind: ProtectionType, information: u32) -> BlockProtection {
+        BlockProtection::of(kind, information, 0x1122_3344, 0xffff_abcd)
+    }
+
+    fn blocks(count: usize) -> Vec<u8> {
+        (0..count * 512).map(|place| (place * 7 + place / 512) as u8).collect()
+    }
+
+    /// Check value of CRC-16/T10-DIF in the catalogue of parametrised CRC algorithms.
+    #[test]
+    fn guard_has_the_check_value_of_its_polynomial() {
+        assert_eq!((guard(b"123456789"), guard(&[0; 512])), (0xd0db, 0));
+    }
+
+    /// CRC by its definition: a bit at a time.
+    fn bytewise(block: &[u8]) -> u16 {
+        let bit = |crc: u16, bit: u16| {
+            let is_set = crc >> 15 ^ bit == 1;
+            crc << 1 ^ if is_set { POLYNOMIAL } else { 0 }
+        };
+        let byte = |crc, byte: &u8| (0..8).rev().fold(crc, |crc, place| bit(crc, u16::from(byte >> place & 1)));
+        block.iter().fold(0, byte)
+    }
+
+    proptest! {
+        #[test]
+        fn guard_of_slices_is_that_of_bits(block in prop::collection::vec(any::<u8>(), 0..80)) {
+            prop_assert_eq!(guard(&block), bytewise(&block));
+        }
+    }
+
+    #[test]
+    fn fields_are_big_endian_and_in_the_order_of_the_specification() {
+        let found = ProtectionInformation { guard: 0x0102, application_tag: 0x0304, reference_tag: 0x0506_0708 };
+        assert_eq!(found.encode(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(ProtectionInformation::decode(&found.encode()), found);
+    }
+
+    #[test]
+    fn inserted_information_passes_every_check_and_reference_tags_count_where_they_do() {
+        let data = blocks(3);
+        for kind in TYPES {
+            let fields = protection(kind, CHECKS);
+            let metadata = fields.insert(&data, 512);
+            assert_eq!(fields.check(&data, 512, &metadata), Ok(()), "{kind:?}");
+            let last = u32::from_be_bytes(*metadata.last_chunk().unwrap());
+            assert_eq!(last, 0x1122_3344 + if kind == ProtectionType::Type3 { 0 } else { 2 }, "{kind:?}");
+        }
+        assert_eq!(protection(ProtectionType::Type2, 0).advanced(u32::MAX - 0x1122_3344 + 1).reference_tag, 0);
+    }
+
+    #[test]
+    fn each_broken_field_has_its_status_where_it_is_checked() {
+        let data = blocks(2);
+        for kind in TYPES {
+            let fine = protection(kind, 0).insert(&data, 512);
+            for (place, check, expected) in [
+                (8, GUARD_CHECK, Status::GUARD_CHECK_ERROR),
+                (10, APPLICATION_TAG_CHECK, Status::APPLICATION_TAG_CHECK_ERROR),
+                (15, REFERENCE_TAG_CHECK, Status::REFERENCE_TAG_CHECK_ERROR),
+            ] {
+                let mut broken = fine.clone();
+                broken[place] ^= 1;
+                let is_checked = (kind, check) != (ProtectionType::Type3, REFERENCE_TAG_CHECK);
+                let expected = if is_checked { Err(expected) } else { Ok(()) };
+                assert_eq!(protection(kind, check).check(&data, 512, &broken), expected, "{kind:?} {check}");
+                assert_eq!(protection(kind, CHECKS & !check).check(&data, 512, &broken), Ok(()), "{kind:?} {check}");
+            }
+        }
+    }
+
+    #[test]
+    fn masked_bits_of_an_application_tag_are_not_checked() {
+        let data = blocks(1);
+        let metadata = protection(ProtectionType::Type1, 0).insert(&data, 512);
+        let other = |mask: u32| BlockProtection::of(ProtectionType::Type1, CHECKS, 0x1122_3344, mask << 16 | 0xab00);
+        assert_eq!(other(0xff00).check(&data, 512, &metadata), Ok(()));
+        assert_eq!(other(0xff01).check(&data, 512, &metadata), Err(Status::APPLICATION_TAG_CHECK_ERROR));
+    }
+
+    #[test]
+    fn tags_of_all_ones_disable_checks_by_type() {
+        let data = blocks(1);
+        for (kind, metadata, is_checked) in [
+            (ProtectionType::Type1, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
+            (ProtectionType::Type2, [0, 0, 0xff, 0xff, 0, 0, 0, 0], false),
+            (ProtectionType::Type3, [0, 0, 0xff, 0xff, 0, 0, 0, 0], true),
+            (ProtectionType::Type3, [0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], false),
+            (ProtectionType::Type3, [0, 0, 0xff, 0xfe, 0xff, 0xff, 0xff, 0xff], true),
+        ] {
+            let found = protection(kind, CHECKS).check(&data, 512, &metadata);
+            assert_eq!(found.is_err(), is_checked, "{kind:?} {metadata:x?}");
+        }
+    }
+
+    fn limits(protection: u8) -> Limits {
+        Limits { metadata: Some(MetadataFormat::of(protection, false).unwrap()), ..Limits::SMALL }
+    }
+
+    fn checked(opcode: u8, protection: u8, information: u32, reference_tag: u32) -> Result<bool, Status> {
+        let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, ..SubmissionEntry::default() };
+        let mut entry = SubmissionEntry { metadata: 0x3000, ..entry.of_blocks(8, 1) };
+        entry.dwords[2] |= information << 26;
+        entry.dwords[4] = reference_tag;
+        let command = Command::check(&entry, &limits(protection))?;
+        Ok(command.metadata.expect("the blocks have metadata").buffer.is_some())
+    }
+
+    /// Figures 23, 55 and 73, and sections 5.2.2.5 and 5.2.3.
+    #[test]
+    fn actions_and_checks_that_a_command_cannot_have_are_refused() {
+        for (opcode, protection, information, reference_tag, expected) in [
+            (opcode::READ, 0, ACTION | CHECKS, 0, Ok(true)),
+            (opcode::READ, 1, ACTION, 0, Ok(false)),
+            (opcode::WRITE, 1, CHECKS, 8, Ok(true)),
+            (opcode::WRITE, 1, CHECKS, 9, Err(Status::INVALID_PROTECTION_INFORMATION)),
+            (opcode::WRITE, 1, GUARD_CHECK, 9, Ok(true)),
+            (opcode::WRITE, 2, CHECKS, 9, Ok(true)),
+            (opcode::READ, 3, CHECKS, 9, Ok(true)),
+            (opcode::COMPARE, 1, GUARD_CHECK, 0, Ok(true)),
+            (opcode::COMPARE, 1, ACTION, 0, Err(Status::INVALID_PROTECTION_INFORMATION)),
+            (opcode::VERIFY, 1, GUARD_CHECK, 0, Ok(false)),
+            (opcode::VERIFY, 1, ACTION, 0, Err(Status::INVALID_FIELD)),
+            (opcode::VERIFY, 0, ACTION, 0, Ok(false)),
+            (opcode::WRITE_ZEROES, 1, ACTION, 0, Ok(false)),
+            (opcode::WRITE_ZEROES, 1, GUARD_CHECK, 0, Err(Status::INVALID_PROTECTION_INFORMATION)),
+            (opcode::COPY, 1, GUARD_CHECK, 0, Ok(false)),
+            (opcode::COPY, 1, ACTION, 0, Err(Status::INVALID_FIELD)),
+        ] {
+            let found = checked(opcode, protection, information, reference_tag);
+            assert_eq!(found, expected, "{opcode:x} {protection} {information:b} {reference_tag}");
+        }
+    }
+
+    #[test]
+    fn metadata_pointer_beside_pages_is_aligned_to_double_words() {
+        let read = SubmissionEntry { opcode: opcode::READ, namespace_id: 1, metadata: 2, ..SubmissionEntry::default() };
+        let of = |entry: SubmissionEntry| BlockMetadata::of(&entry, limits(0).metadata.unwrap(), 9);
+        assert_eq!(of(read), Err(Status::INVALID_FIELD));
+        assert!(of(SubmissionEntry { flags: 0x40, ..read }).is_ok());
+        assert!(of(SubmissionEntry { metadata: 4, ..read }).is_ok());
+    }
+
+    #[test]
+    fn sources_of_a_copy_have_tags_of_their_own() {
+        let entry = SubmissionEntry { opcode: opcode::COPY, ..SubmissionEntry::default() };
+        let entry = SubmissionEntry { dwords: [0, 0, CHECKS << 12, 0, 0, 0], ..entry };
+        let source =
+            |slba: u64, tag: u32| [0, slba, 0, 0xffff_0007 << 32 | u64::from(tag)].map(u64::to_le_bytes).concat();
+        let of = |list: &[u8]| {
+            let metadata = BlockMetadata::of(&entry, limits(1).metadata.unwrap(), 9);
+            let mut metadata = metadata.unwrap().unwrap();
+            metadata.take_sources(list).map(|()| metadata.sources)
+        };
+        let found = of(&[source(5, 5), source(1 << 32 | 9, 9)].concat()).unwrap();
+        assert_eq!(found.iter().map(|source| source.reference_tag).collect::<Vec<_>>(), [5, 9]);
+        assert_eq!((found[0].application_tag, found[0].application_mask), (7, 0xffff));
+        assert_eq!(of(&source(5, 6)), Err(Status::INVALID_PROTECTION_INFORMATION));
+    }
+
+    #[test]
+    fn settings_of_a_namespace_are_those_of_its_format() {
+        for settings in [0, 1, 2, 3, 9, 10, 11] {
+            assert_eq!(MetadataFormat::of_settings(settings).map(MetadataFormat::settings), Ok(settings));
+        }
+        assert_eq!(MetadataFormat::of_settings(4), Err(Status::INVALID_FORMAT));
+    }
+
+    #[test]
+    fn command_of_a_driver_checks_all_and_one_for_a_model_of_other_blocks_nothing() {
+        let read = SubmissionEntry { opcode: opcode::READ, ..SubmissionEntry::default() }.of_blocks(1 << 32 | 5, 2);
+        let sent = protected(read, Some(0x4000), true);
+        assert_eq!((sent.metadata, sent.dwords[2] >> 26, sent.dwords[4]), (0x4000, CHECKS, 5));
+        let inserted = protected(read, None, true);
+        assert_eq!((inserted.metadata, inserted.dwords[2] >> 26), (0, ACTION | CHECKS));
+        assert_eq!(protected(read, None, false).dwords[2] >> 26, ACTION);
+        assert_eq!((sent.slba(), sent.blocks()), (read.slba(), read.blocks()));
+        assert_eq!([true, false].map(|is_sent| unchecked(inserted, is_sent).dwords[2] >> 26), [0, ACTION]);
+        let copy = SubmissionEntry { opcode: opcode::COPY, dwords: [0, 0, u32::MAX, 0, 0, 0], ..read };
+        assert_eq!(unchecked(copy, false).dwords[2], !(0xf << 26 | 0xf << 12));
+    }
+}

@@ -1,0 +1,302 @@
+//! Metadata of logical blocks: 8 bytes for every 512 bytes of the device, in memory or behind the bytes in the same file.
+//!
+//! A store has none until a namespace is formatted with metadata. Its file then grows by a sparse region of a 64th of the device, and
+//! keeps it: the length of a file says whether it has metadata. Metadata that was never written, or whose block has been given back,
+//! is zero. The metadata of a block of 4,096 bytes has eight places, and is in the first.
+//!
+//! Blocks and their metadata are read and written together, under locks of parts of the device: no reader finds the data of one write
+//! with the metadata of another. Data that is written without metadata leaves that of its blocks as it was.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use memmap2::MmapOptions;
+
+use super::file::FileBacking;
+use super::header::{self, Geometry};
+use super::{Backing, Store};
+
+/// Bytes of metadata of a block, and bytes of the device that have so many.
+const METADATA_BYTES: u64 = 8;
+const UNIT_BYTES: u64 = 512;
+/// Number of locks, and bytes of the device from one lock to the next.
+const LOCKS: u64 = 64;
+const LOCK_BYTES: u64 = 128 << 10;
+
+/// Metadata of a store's blocks.
+#[derive(Debug)]
+pub(super) struct StoreMetadata {
+    bytes: Store,
+    locks: [RwLock<()>; LOCKS as usize],
+}
+
+/// Returns the bytes of the region with the metadata of a device.
+pub(super) fn region_bytes(capacity_bytes: u64) -> u64 {
+    (capacity_bytes.div_ceil(UNIT_BYTES) * METADATA_BYTES).next_multiple_of(super::PAGE_BYTES)
+}
+
+/// Returns the place in the region of the metadata of the byte at `offset` of the device.
+fn place(offset: u64) -> u64 {
+    offset / UNIT_BYTES * METADATA_BYTES
+}
+
+/// Returns the bytes of the region for a block of this size.
+fn stride(block_bytes: u32) -> usize {
+    (u64::from(block_bytes) / UNIT_BYTES * METADATA_BYTES) as usize
+}
+
+impl StoreMetadata {
+    /// Makes metadata that ends with the process.
+    fn in_memory(capacity_bytes: u64) -> io::Result<StoreMetadata> {
+        let store = Store::in_memory(geometry(capacity_bytes));
+        Ok(StoreMetadata::new(store.map_err(|problem| io::Error::other(problem.to_string()))?))
+    }
+
+    /// Maps the metadata of a file that has its region.
+    fn in_file(path: &Path, file: File, data_start: u64, capacity_bytes: u64) -> io::Result<StoreMetadata> {
+        let (start, geometry) = (header::metadata_start(data_start, capacity_bytes), geometry(capacity_bytes));
+        // SAFETY of the mapping's contents: as for the bytes of the device.
+        let map = MmapOptions::new().offset(start).len(geometry.len()).map_raw(&file)?;
+        let length = start + geometry.capacity_bytes;
+        let backing = FileBacking::new(path, file, start, geometry.capacity_bytes, [length; 2], &map)?;
+        Ok(StoreMetadata::new(Store::of(geometry, Backing::File(Box::new(backing)), map)))
+    }
+
+    fn new(bytes: Store) -> StoreMetadata {
+        StoreMetadata { bytes, locks: [const { RwLock::new(()) }; LOCKS as usize] }
+    }
+
+    /// Locks of the parts of the device that a range touches, in ascending order.
+    fn locks_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = &RwLock<()>> {
+        let (first, last) = (offset / LOCK_BYTES, (offset + bytes.max(1) - 1) / LOCK_BYTES);
+        let touched = (first..=last.min(first + LOCKS - 1)).fold(0, |bits: u64, part| bits | 1 << (part % LOCKS));
+        self.locks.iter().enumerate().filter(move |(place, _)| touched >> place & 1 == 1).map(|(_, lock)| lock)
+    }
+
+    fn reading(&self, offset: u64, bytes: u64) -> Vec<RwLockReadGuard<'_, ()>> {
+        self.locks_of(offset, bytes).map(|lock| lock.read().expect("no thread panics with the lock")).collect()
+    }
+
+    fn writing(&self, offset: u64, bytes: u64) -> Vec<RwLockWriteGuard<'_, ()>> {
+        self.locks_of(offset, bytes).map(|lock| lock.write().expect("no thread panics with the lock")).collect()
+    }
+
+    /// Reads the metadata of so many blocks from `offset` of the device on.
+    fn read(&self, offset: u64, blocks: usize, block_bytes: u32) -> io::Result<Vec<u8>> {
+        let stride = stride(block_bytes);
+        let mut region = vec![0; blocks * stride];
+        self.bytes.read(place(offset), &mut region)?;
+        Ok(region.chunks_exact(stride).flat_map(|block| &block[..METADATA_BYTES as usize]).copied().collect())
+    }
+
+    fn write(&self, offset: u64, metadata: &[u8], block_bytes: u32) -> io::Result<()> {
+        let mut region = vec![0; metadata.len() / METADATA_BYTES as usize * stride(block_bytes)];
+        let blocks = region.chunks_exact_mut(stride(block_bytes)).zip(metadata.chunks_exact(METADATA_BYTES as usize));
+        blocks.for_each(|(block, metadata)| block[..METADATA_BYTES as usize].copy_from_slice(metadata));
+        self.bytes.write(place(offset), &region)
+    }
+
+    /// Forgets the metadata of a range of the device.
+    fn forget(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let (first, end) = (place(offset.next_multiple_of(UNIT_BYTES)), place(offset + bytes));
+        self.bytes.zero(first, end.saturating_sub(first), false)
+    }
+
+    /// Checks that the file still has its region.
+    pub(super) fn check_length(&self) -> io::Result<()> {
+        match &self.bytes.backing {
+            Backing::File(backing) => backing.check_length(),
+            Backing::Memory(_) => Ok(()),
+        }
+    }
+}
+
+fn geometry(capacity_bytes: u64) -> Geometry {
+    Geometry { capacity_bytes: region_bytes(capacity_bytes), block_bytes: METADATA_BYTES as u32 }
+}
+
+impl Store {
+    /// Returns true if the blocks can have metadata.
+    pub fn has_metadata(&self) -> bool {
+        self.metadata.get().is_some()
+    }
+
+    /// Gives the blocks metadata, unless they have it already. A file grows durably.
+    ///
+    /// # Errors
+    /// If the file cannot grow, or the system refuses its mapping.
+    pub fn add_metadata(&self) -> io::Result<()> {
+        let _one_at_a_time = crate::device::tally::locked(&self.state);
+        if self.has_metadata() {
+            return Ok(());
+        }
+        let capacity_bytes = self.geometry.capacity_bytes;
+        let metadata = match &self.backing {
+            Backing::Memory(_) => StoreMetadata::in_memory(capacity_bytes)?,
+            Backing::File(backing) => {
+                backing.check_length()?;
+                backing.file.set_len(header::file_bytes(backing.data_start, capacity_bytes)[1])?;
+                backing.file.sync_all()?;
+                let file = backing.file.try_clone()?;
+                StoreMetadata::in_file(backing.path(), file, backing.data_start, capacity_bytes)?
+            }
+        };
+        // Nobody else has set it, under the lock.
+        let _ = self.metadata.set(Box::new(metadata));
+        Ok(())
+    }
+
+    /// Opens the metadata of a file that has some.
+    pub(super) fn open_metadata(&self) -> io::Result<()> {
+        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        let lengths = header::file_bytes(backing.data_start, self.geometry.capacity_bytes);
+        if backing.file.metadata()?.len() == lengths[1] { self.add_metadata() } else { Ok(()) }
+    }
+
+    fn metadata(&self) -> io::Result<&StoreMetadata> {
+        self.metadata.get().map(|metadata| &**metadata).ok_or_else(|| io::Error::other("the store has no metadata"))
+    }
+
+    /// Copies blocks of a size from `offset` on into `into`, and returns the metadata that was written with them.
+    ///
+    /// # Errors
+    /// As [`Store::read`], and if the blocks have no metadata.
+    pub fn read_blocks(&self, offset: u64, block_bytes: u32, into: &mut [u8]) -> io::Result<Vec<u8>> {
+        let metadata = self.metadata()?;
+        let _guards = metadata.reading(offset, into.len() as u64);
+        self.read(offset, into)?;
+        metadata.read(offset, into.len() / block_bytes as usize, block_bytes)
+    }
+
+    /// Writes blocks of a size and their metadata. A last block that is there in part, as a fault may leave it, keeps the metadata that it
+    /// had.
+    ///
+    /// # Errors
+    /// As [`Store::write`], and if the blocks have no metadata. The metadata is then as it was.
+    pub fn write_blocks(&self, offset: u64, block_bytes: u32, from: &[u8], metadata: &[u8]) -> io::Result<()> {
+        self.replace(offset, from.len() as u64, block_bytes, metadata, || self.write(offset, from))
+    }
+
+    /// Fills blocks of a size with zeros as [`Store::zero`] does, and writes their metadata.
+    ///
+    /// # Errors
+    /// As [`Store::write_blocks`].
+    pub fn zero_blocks(
+        &self,
+        (offset, bytes): (u64, u64),
+        block_bytes: u32,
+        keep_space: bool,
+        metadata: &[u8],
+    ) -> io::Result<()> {
+        self.replace(offset, bytes, block_bytes, metadata, || self.zero_bytes(offset, bytes, keep_space))
+    }
+
+    /// Writes metadata, and then the data of its blocks by `write`. A disk that is full is found before the data changes.
+    fn replace(
+        &self,
+        offset: u64,
+        bytes: u64,
+        block_bytes: u32,
+        metadata: &[u8],
+        write: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let found = self.metadata()?;
+        let _guards = found.writing(offset, bytes);
+        let before = found.read(offset, metadata.len() / METADATA_BYTES as usize, block_bytes)?;
+        found.write(offset, metadata, block_bytes)?;
+        write().inspect_err(|_| {
+            // The room is there; a disk that fails again leaves blocks whose guard is wrong.
+            let _ = found.write(offset, &before, block_bytes);
+        })
+    }
+
+    /// Fills a range with zeros, and forgets its metadata, if there is any.
+    #[cold]
+    pub(super) fn zero_with_metadata(
+        &self,
+        metadata: &StoreMetadata,
+        (offset, bytes): (u64, u64),
+        keep_space: bool,
+    ) -> io::Result<()> {
+        let _guards = metadata.writing(offset, bytes);
+        self.zero_bytes(offset, bytes, keep_space)?;
+        metadata.forget(offset, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
+
+    fn in_memory() -> Store {
+        let store = Store::in_memory(GEOMETRY).unwrap();
+        store.add_metadata().unwrap();
+        store
+    }
+
+    fn metadata(blocks: usize, seed: u8) -> Vec<u8> {
+        (0..blocks * 8).map(|place| place as u8 ^ seed).collect()
+    }
+
+    #[test]
+    fn blocks_of_both_sizes_come_back_with_their_metadata() {
+        let store = in_memory();
+        for (block_bytes, offset) in [(512_u32, 512), (4096, 1 << 20)] {
+            let (data, metadata) = (vec![7; 5 * block_bytes as usize], metadata(5, 0x30));
+            store.write_blocks(offset, block_bytes, &data, &metadata).unwrap();
+            let mut found = vec![0; data.len()];
+            assert_eq!(store.read_blocks(offset, block_bytes, &mut found).unwrap(), metadata, "{block_bytes}");
+            assert_eq!(found, data);
+            let mut last = vec![0; block_bytes as usize];
+            let place = offset + 4 * u64::from(block_bytes);
+            assert_eq!(store.read_blocks(place, block_bytes, &mut last).unwrap(), metadata[32..]);
+        }
+    }
+
+    #[test]
+    fn metadata_of_zeroed_blocks_is_forgotten_or_what_was_given() {
+        let store = in_memory();
+        store.write_blocks(0, 512, &[1; 2048], &metadata(4, 1)).unwrap();
+        store.zero(512, 512, false).unwrap();
+        store.zero_blocks((1024, 512), 512, true, &[9; 8]).unwrap();
+        let mut found = [0; 2048];
+        let kept = store.read_blocks(0, 512, &mut found).unwrap();
+        assert_eq!(kept, [&metadata(4, 1)[..8], &[0; 8], &[9; 8], &metadata(4, 1)[24..]].concat());
+        assert_eq!((found[511], found[512], found[1024], found[1536]), (1, 0, 0, 1));
+    }
+
+    #[test]
+    fn block_that_is_written_in_part_keeps_its_metadata() {
+        let store = in_memory();
+        store.write_blocks(0, 4096, &[1; 8192], &metadata(2, 1)).unwrap();
+        store.write_blocks(0, 4096, &[2; 4096 + 512], &metadata(1, 2)).unwrap();
+        let mut found = [0; 8192];
+        let kept = store.read_blocks(0, 4096, &mut found).unwrap();
+        assert_eq!(kept, [&metadata(1, 2)[..], &metadata(2, 1)[8..]].concat());
+        assert_eq!((found[4607], found[4608]), (2, 1));
+    }
+
+    #[test]
+    fn store_without_metadata_has_no_blocks_with_it() {
+        let store = Store::in_memory(GEOMETRY).unwrap();
+        assert!(!store.has_metadata() && store.read_blocks(0, 512, &mut [0; 512]).is_err());
+    }
+
+    #[test]
+    fn ranges_lock_each_part_of_the_device_once() {
+        let metadata = StoreMetadata::in_memory(1 << 30).unwrap();
+        for (offset, bytes, count) in [
+            (0, 512, 1),
+            (LOCK_BYTES - 512, 1024, 2),
+            (0, 1 << 30, 64),
+            (63 * LOCK_BYTES, 2 * LOCK_BYTES, 2),
+            (0, 0, 1),
+        ] {
+            assert_eq!(metadata.locks_of(offset, bytes).count(), count, "{offset} {bytes}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Execution of commands on blocks with metadata: what is inserted, stripped and checked of it, the core's
+//! [rules](phaselink_core::protocol::nvme::rules::protection) decide. Commands on other blocks pass through.
+//!
+//! Host memory is read before the store is locked, and written after. Checks come before the first change: a command that fails them
+//! leaves all blocks as they were.
+
+use std::io;
+
+use phaselink_core::protocol::nvme::rules::{self, Action, BlockMetadata, BlockProtection};
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::command::{Command, copy_from_host, copy_to_host, write_status};
+use super::host::Host;
+use super::journal::Journal;
+use crate::device::store::Store;
+
+/// Executes a command on a store, without posting a completion. `space` holds the longest transfer.
+///
+/// # Errors
+/// The status of a command that is refused or fails.
+#[inline]
+pub(super) fn execute(
+    command: &Command,
+    host: &mut impl Host,
+    store: &Store,
+    space: &mut [u8],
+    journal: &mut Journal,
+) -> Result<(), Status> {
+    match &command.checked {
+        Ok(rules::Command { metadata: Some(metadata), .. }) => {
+            let blocks = ProtectedBlocks { metadata, store };
+            blocks.execute(command, host, space, journal)
+        }
+        _ => command.execute(host, store, space, journal),
+    }
+}
+
+/// Blocks with metadata of a store, as a command uses them.
+struct ProtectedBlocks<'c> {
+    metadata: &'c BlockMetadata,
+    store: &'c Store,
+}
+
+impl ProtectedBlocks<'_> {
+    #[cold]
+    fn execute(
+        &self,
+        command: &Command,
+        host: &mut impl Host,
+        space: &mut [u8],
+        journal: &mut Journal,
+    ) -> Result<(), Status> {
+        let checked @ rules::Command { action, offset, bytes, .. } = command.checked.as_ref().map_err(|it| *it)?;
+        let (offset, bytes) = (*offset, *bytes);
+        match action {
+            Action::Read => self.read(checked, host, &mut space[..bytes as usize])?,
+            Action::Compare => self.compare(checked, host, &mut space[..bytes as usize])?,
+            Action::Verify => self.verify(offset, bytes, space)?,
+            Action::Write { .. } => self.write(checked, host, &mut space[..bytes as usize])?,
+            Action::Zero { keep_space, .. } => return self.zero((offset, bytes.into()), *keep_space),
+            Action::Copy { .. } => self.copy(&command.ranges, offset)?,
+            _ => return command.execute(host, self.store, space, journal),
+        }
+        match action {
+            Action::Write { .. } | Action::Copy { .. } => journal.count_write(bytes.into()),
+            _ => journal.count_read(bytes.into()),
+        }
+        Ok(())
+    }
+
+    fn read(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+        let metadata = self.load(command.offset, space, self.metadata.protection)?;
+        copy_to_host(&command.data, space, host)?;
+        if let Some(address) = self.metadata.buffer {
+            host.write(address, &metadata)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+        copy_from_host(&command.data, space, host)?;
+        let metadata = self.metadata_of(space, host)?;
+        self.save(command.offset, space, &metadata)
+    }
+
+    /// Compares data, and metadata that is no protection information (NVM Command Set Specification 1.0, section 3.2.1). That of the host
+    /// and that of the store are both checked (section 5.2.2.4).
+    fn compare(&self, command: &rules::Command, host: &mut impl Host, space: &mut [u8]) -> Result<(), Status> {
+        copy_from_host(&command.data, space, host)?;
+        let metadata = self.metadata_of(space, host)?;
+        let mut stored = vec![0; space.len()];
+        let stored_metadata = self.load(command.offset, &mut stored, self.metadata.protection)?;
+        let is_same = self.metadata.protection.is_some() || metadata == stored_metadata;
+        if stored == space && is_same { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
+    }
+
+    /// Reads and checks blocks, as many at a time as `space` holds.
+    fn verify(&self, offset: u64, bytes: u32, space: &mut [u8]) -> Result<(), Status> {
+        let (mut protection, mut done) = (self.metadata.protection, 0);
+        let longest = (space.len() >> self.metadata.block_shift << self.metadata.block_shift) as u32;
+        while done < bytes {
+            let piece = (bytes - done).min(longest);
+            self.load(offset + u64::from(done), &mut space[..piece as usize], protection)?;
+            protection = protection.map(|it| it.advanced(piece >> self.metadata.block_shift));
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Fills blocks with zeros. Those that are deallocated have the metadata of unwritten blocks (section 3.2.8).
+    fn zero(&self, (offset, bytes): (u64, u64), keep_space: bool) -> Result<(), Status> {
+        let blocks = (bytes >> self.metadata.block_shift) as usize;
+        let zeroed = match self.metadata.protection {
+            Some(protection) if keep_space => {
+                let metadata = self.stored(protection.of_zeros(blocks));
+                self.store.zero_blocks((offset, bytes), self.block_bytes(), keep_space, &metadata)
+            }
+            _ => self.store.zero(offset, bytes, keep_space),
+        };
+        zeroed.map_err(|error| write_status(&error))
+    }
+
+    /// Copies ranges of the drive to `to`. All sources are read first, since the destination may overlap them.
+    fn copy(&self, sources: &[(u64, u64)], to: u64) -> Result<(), Status> {
+        let (mut data, mut metadata) = (Vec::new(), Vec::new());
+        for (place, (offset, bytes)) in sources.iter().enumerate() {
+            let mut source = vec![0; *bytes as usize];
+            metadata.extend(self.load(*offset, &mut source, self.metadata.sources.get(place).copied())?);
+            data.extend(source);
+        }
+        let metadata = self.replaced(&data, metadata)?;
+        self.save(to, &data, &metadata)
+    }
+
+    /// Returns the metadata of data that comes from the host: what it transfers with the data, checked, or what is inserted.
+    fn metadata_of(&self, data: &[u8], host: &mut impl Host) -> Result<Vec<u8>, Status> {
+        let Some(address) = self.metadata.buffer else { return self.replaced(data, Vec::new()) };
+        let mut metadata = vec![0; self.metadata.bytes_of(data.len())];
+        host.read(address, &mut metadata)?;
+        self.replaced(data, metadata)
+    }
+
+    /// Returns the metadata with which blocks are written: what is inserted, or what came with the data, checked.
+    fn replaced(&self, data: &[u8], metadata: Vec<u8>) -> Result<Vec<u8>, Status> {
+        match self.metadata.protection {
+            None => Ok(metadata),
+            Some(protection) if protection.is_inserted() => Ok(protection.insert(data, self.metadata.block_bytes())),
+            Some(protection) => {
+                protection.check(data, self.metadata.block_bytes(), &metadata)?;
+                Ok(metadata)
+            }
+        }
+    }
+
+    /// Reads blocks, and returns their metadata once it has been checked.
+    fn load(&self, offset: u64, into: &mut [u8], protection: Option<BlockProtection>) -> Result<Vec<u8>, Status> {
+        let found = self.store.read_blocks(offset, self.block_bytes(), into);
+        let metadata = self.stored(found.map_err(|_| Status::UNRECOVERED_READ_ERROR)?);
+        if let Some(protection) = protection {
+            protection.check(into, self.metadata.block_bytes(), &metadata)?;
+        }
+        Ok(metadata)
+    }
+
+    fn save(&self, offset: u64, data: &[u8], metadata: &[u8]) -> Result<(), Status> {
+        let metadata = self.stored(metadata.to_vec());
+        let saved: io::Result<()> = self.store.write_blocks(offset, self.block_bytes(), data, &metadata);
+        saved.map_err(|error| write_status(&error))
+    }
+
+    /// Returns metadata as the store keeps it, or as it was before: such that of an unwritten block is zero there.
+    fn stored(&self, mut metadata: Vec<u8>) -> Vec<u8> {
+        let unwritten = self.metadata.format.unwritten_byte();
+        metadata.iter_mut().for_each(|byte| *byte ^= unwritten);
+        metadata
+    }
+
+    fn block_bytes(&self) -> u32 {
+        1 << self.metadata.block_shift
+    }
+}
