@@ -67,12 +67,17 @@ impl Case {
         case
     }
 
-    /// Divides the drive into zones, of which the job takes whole ones, if the drive and the job allow that.
+    /// Divides the drive into zones, of which the job takes whole ones, if the drive and the job allow that. With faults, a thread has
+    /// one request in flight: where a fault delays an append, others take its place, and the host of a simulation does not look where
+    /// appends are.
     fn take_zones(&mut self, random: &mut Random, own: &Drive) {
         let Some((zone_bytes, set)) = draw::zones(random, own) else { return };
         let zones = one_of(random, &[1, 1, 2, 4]).max(self.number("numjobs"));
         let mut zoned = self.with("size", (zones * zone_bytes).to_string());
         zoned.set.extend(set);
+        if !zoned.faults.is_empty() {
+            zoned = zoned.with("iodepth", String::from("1"));
+        }
         if zoned.drive().is_ok_and(|drive| zoned.jobs(&drive).is_ok()) {
             *self = zoned;
         }
