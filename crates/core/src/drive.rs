@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json};
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{
-    Acknowledge, DataPlacement, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline,
-    UncertainConstant, Wait, Zoning,
+    DataPlacement, Fault, FaultAction, Mapping, Precondition, StartingCredits, TroubleTimeline, UncertainConstant,
+    Wait, Zoning,
 };
 use crate::media;
 use crate::media::keys::{IndexPages, KeyLayout};
@@ -321,7 +321,7 @@ impl Drive {
 
     /// True if an acknowledged write outlives power: it is in the cells, or in a buffer with power-loss protection.
     pub fn keeps_acknowledged(&self) -> bool {
-        self.media.acknowledge == Acknowledge::Late || self.buffer.power_loss_protection
+        !self.protocol().acknowledges_early(self) || self.buffer.power_loss_protection
     }
 
     /// True if a fault rule cuts the power in its runs.

@@ -202,7 +202,7 @@ pub struct Requests {
     table: Table<Request>,
     /// Requests whose completion the driver has just found.
     pub completed: Vec<RequestId>,
-    /// Those of them whose commands the controller has refused.
+    /// Completed requests whose commands the controller has refused.
     pub refused: Vec<RequestId>,
     /// Commands of real hosts that are completed: names of their senders, and the requests that they were counted as.
     pub answered: VecDeque<(u32, Option<RequestId>)>,

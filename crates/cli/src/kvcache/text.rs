@@ -130,25 +130,28 @@ fn missing(answered: &[AnsweredDrive]) -> Vec<String> {
     lives.chain(waits).collect()
 }
 
+/// Headers of the figures of a drive.
+const FIGURES: [&str; 14] = [
+    "reads",
+    "writes",
+    "load",
+    "read wait",
+    "p99",
+    "first token",
+    "from",
+    "to",
+    "p99",
+    "no drive",
+    "no cache",
+    "drive writes a day",
+    "lasts",
+    "placed (FDP)",
+];
+
 /// A row for each drive.
 pub(super) fn table(answered: &[AnsweredDrive]) -> Table {
     let mut table = Table::new().left("drive").left("interface");
-    for header in [
-        "reads",
-        "writes",
-        "load",
-        "read wait",
-        "p99",
-        "first token",
-        "from",
-        "to",
-        "p99",
-        "no drive",
-        "no cache",
-        "drive writes a day",
-        "lasts",
-        "placed (FDP)",
-    ] {
+    for header in FIGURES {
         table = table.right(header);
     }
     for AnsweredDrive { drive, answer, .. } in answered {

@@ -120,6 +120,11 @@ pub trait Protocol {
         self.limits(drive).write_block_bytes.max(64)
     }
 
+    /// True if the device acknowledges writes that are not in the cells yet.
+    fn acknowledges_early(&self, drive: &Drive) -> bool {
+        drive.media.acknowledge == Acknowledge::Early
+    }
+
     /// Returns the clauses of its specification by which a drive may lose data with its power; none of a plain memory.
     fn loss_clauses(&self) -> Option<LossClauses> {
         None

@@ -71,10 +71,11 @@ impl Case {
     /// one request in flight: where a fault delays an append, others take its place, and the host of a simulation does not look where
     /// appends are.
     fn take_zones(&mut self, random: &mut Random, own: &Drive) {
-        let Some((zone_bytes, set)) = draw::zones(random, own) else { return };
-        let zones = one_of(random, &[1, 1, 2, 4]).max(self.number("numjobs"));
+        let threads = self.number("numjobs");
+        let Some((zone_bytes, set)) = draw::zones(random, own, threads) else { return };
+        let zones = one_of(random, &[1, 1, 2, 4]).max(threads);
         let mut zoned = self.with("size", (zones * zone_bytes).to_string());
-        zoned.set.extend(set);
+        zoned.set = without_doubles(zoned.set.into_iter().chain(set).collect());
         if !zoned.faults.is_empty() {
             zoned = zoned.with("iodepth", String::from("1"));
         }

@@ -138,25 +138,26 @@ pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
-/// Draws zones for an NVMe drive in a third of the cases: bytes of a zone, and changes to the drive. Zones are so small that the bytes
-/// of a case fill some.
-pub(super) fn zones(random: &mut Random, own: &Drive) -> Option<(u64, Vec<String>)> {
-    if own.interface != Interface::Nvme || !random.bits().is_multiple_of(3) {
+/// Draws zones for a drive whose protocol knows them, in a third of the cases, for so many threads: bytes of a zone, and changes to the
+/// drive. Zones are so small that the bytes of a case fill some, and so is the drive, as it has a largest number of zones.
+pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u64, Vec<String>)> {
+    if !own.protocol().knows_zones() || !random.bits().is_multiple_of(3) {
         return None;
     }
     let size_mib = one_of(random, &[1, 1, 2, 4]);
     let capacity_mib = (size_mib - one_of(random, &[0, 0, 1])).max(1);
-    let open = one_of(random, &[1, 2, 8]);
+    let open = one_of(random, &[1, 2, 8]).max(threads);
     let active = open + one_of(random, &[0, 1, 4]);
     let append_kib = one_of(random, &[4, 16, 128]);
     let keys = [
-        format!("size_mib={size_mib}"),
-        format!("capacity_mib={capacity_mib}"),
-        format!("open_max={open}"),
-        format!("active_max={active}"),
-        format!("append_max_kib={append_kib}"),
+        format!("zones.size_mib={size_mib}"),
+        format!("zones.capacity_mib={capacity_mib}"),
+        format!("zones.open_max={open}"),
+        format!("zones.active_max={active}"),
+        format!("zones.append_max_kib={append_kib}"),
     ];
-    Some((size_mib << 20, keys.into_iter().map(|key| format!("zones.{key}")).collect()))
+    let small = (own.translation.mapping != Mapping::Page).then(|| String::from("media.capacity_mib=256"));
+    Some((size_mib << 20, keys.into_iter().chain(small).collect()))
 }
 
 /// Draws one of the given values.

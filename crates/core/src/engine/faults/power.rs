@@ -5,7 +5,6 @@
 //! outlives power only where a cut is described.
 
 use super::{Away, DueEffect, Faults};
-use crate::config::Acknowledge;
 use crate::data::Data;
 use crate::drive::Drive;
 use crate::engine::Engine;
@@ -38,7 +37,7 @@ impl Engine {
         // Of a device that acknowledges what is in the cells, the buffers that come before are nobody's promise.
         self.devices[0]
             .media
-            .follow_power(drive.media.acknowledge == Acknowledge::Early && drive.buffer.power_loss_protection);
+            .follow_power(drive.protocol().acknowledges_early(drive) && drive.buffer.power_loss_protection);
     }
 
     /// Number of the next event after which power fails, which is beyond all events of most runs.

@@ -57,10 +57,15 @@ pub const LINE_BYTES: u32 = 64;
 impl Protocol for Cxl {
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {
+            _ if self.has_cache() => "in the device's cache",
             Acknowledge::Late => "in the cells",
-            Acknowledge::Early if self.has_cache() => "in the device's cache",
             Acknowledge::Early => "in the device's buffer",
         }
+    }
+
+    /// A cache holds what is written, whatever the memory behind it does.
+    fn acknowledges_early(&self, drive: &Drive) -> bool {
+        self.has_cache() || drive.media.acknowledge == Acknowledge::Early
     }
 
     fn title(&self) -> &'static str {
