@@ -43,7 +43,7 @@ pub(crate) const ENODEV: u32 = 19;
 /// Counter of reads that have failed because they met more damage than the code corrects.
 pub(crate) const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
 /// Counter of requests that have failed because the controller has refused a command.
-pub(crate) const REFUSED: &str = "refused_requests";
+const REFUSED: &str = "refused_requests";
 
 /// Faults of a run.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::draw::{self, one_of, some_of};
-use crate::config::Mapping;
+use crate::config::{FaultSubject, Mapping};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::problem::{Problem, Problems};
@@ -67,8 +67,8 @@ impl Case {
         case
     }
 
-    /// Divides the drive into zones, of which the job takes whole ones, if the drive and the job allow that. With faults, a thread has
-    /// one request in flight: where a fault delays an append, others take its place, and the host of a simulation does not look where
+    /// Divides the drive into zones, of which the job takes whole ones, if drive and job allow that. Faults of requests are left out:
+    /// where one keeps an append from its zone or delays it, others take its place, and the host of a simulation does not look where
     /// appends are.
     fn take_zones(&mut self, random: &mut Random, own: &Drive) {
         let threads = self.number("numjobs");
@@ -76,9 +76,9 @@ impl Case {
         let zones = one_of(random, &[1, 1, 2, 4]).max(threads);
         let mut zoned = self.with("size", (zones * zone_bytes).to_string());
         zoned.set = without_doubles(zoned.set.into_iter().chain(set).collect());
-        if !zoned.faults.is_empty() {
-            zoned = zoned.with("iodepth", String::from("1"));
-        }
+        let faults = self.drive().map_or(Vec::new(), |drive| drive.faults);
+        let mut are_kept = faults.iter().map(|fault| fault.subject() != FaultSubject::Request);
+        zoned.faults.retain(|_| are_kept.next().unwrap_or(true));
         if zoned.drive().is_ok_and(|drive| zoned.jobs(&drive).is_ok()) {
             *self = zoned;
         }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::case::Case;
 use crate::config::{Fault, FaultAction};
 use crate::drive::Drive;
-use crate::engine::faults::{REFUSED, UNCORRECTABLE};
+use crate::engine::faults::UNCORRECTABLE;
 use crate::ledger::{Outcome, Step, Trace};
 use crate::simulation::Simulation;
 
@@ -183,9 +183,7 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
         matches!(fault.action, Error | Hang | DropCompletion | TornWrite | Remove)
     };
     let failing: BTreeSet<&str> = drive.faults.iter().filter(fails).map(|fault| fault.action.counter()).collect();
-    // A command is refused only if a fault has kept an earlier one from the zone.
-    let refused = (!drive.faults.is_empty()).then_some(REFUSED);
-    let failing = failing.into_iter().chain([UNCORRECTABLE]).chain(refused);
+    let failing = failing.into_iter().chain([UNCORRECTABLE]);
     let expected: u64 = failing.map(|name| counter(outcome, name)).sum();
     if failed != expected {
         return wrong(

@@ -44,3 +44,4 @@ mod switches;
 mod trains;
 mod trouble;
 mod volumes;
+mod zones;
