@@ -75,7 +75,7 @@ pub(super) fn conclusion(question: &CacheQuestion, answered: &[AnsweredDrive]) -
                 quantity(answer.without_drive.mean_s, "s"),
                 quantity(answer.recomputed.mean_s, "s"),
                 life(answer.drive_writes_per_day, &answer.lifetime),
-                load.map_or(String::new(), narrow_load),
+                load.map_or(String::new(), doubtful_load),
             ),
         });
     }
@@ -88,8 +88,8 @@ fn interval(time: &SampledTime) -> String {
     format!("{} ({low} to {high})", quantity(time.mean_s, "s"))
 }
 
-/// Doubt whether the drives keep up.
-fn narrow_load(load: CacheLoad) -> String {
+/// Says the load of drives that may not keep up; empty for others.
+fn doubtful_load(load: CacheLoad) -> String {
     let [low, high] = load.interval.map(units::percent);
     if load.interval[1] > 1.0 { format!("; it may not keep up, its load is {low} to {high}") } else { String::new() }
 }
@@ -252,7 +252,7 @@ pub(super) fn assumptions(question: &CacheQuestion, answered: &[AnsweredDrive]) 
     text
 }
 
-/// What the waits are of.
+/// Number of requests whose waits were simulated.
 fn waits(question: &CacheQuestion, answered: &[AnsweredDrive]) -> String {
     match answered.iter().find(|one| !one.answer.falls_behind()) {
         Some(one) => {

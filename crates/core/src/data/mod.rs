@@ -17,7 +17,7 @@ use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
 use crate::tlp::{Packet, Token};
-use check::{BLOCK_BYTES, Checker};
+use check::Checker;
 use durable::Durable;
 use persistence::PersistenceStep;
 
@@ -69,8 +69,7 @@ impl Data {
     /// acknowledged.
     pub fn follow_power(&mut self, seed: u64, atomic_bytes: u32, keeps_acknowledged: bool) {
         self.checker.follow_power(atomic_bytes);
-        // A write may have fewer blocks than a unit, and its blocks are followed one by one, as the checker does.
-        self.durable = Some(Durable::new(atomic_bytes.min(BLOCK_BYTES as u32), seed));
+        self.durable = Some(Durable::new(atomic_bytes, seed));
         self.keeps_acknowledged = keeps_acknowledged;
     }
 

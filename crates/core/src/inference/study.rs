@@ -383,7 +383,7 @@ impl CacheMeasurement<'_> {
             written_bytes_per_s,
             load: self.load,
             read_wait: SampledTime::of(&waits_s),
-            first_token: (!self.load.is_some_and(|load| load.is_too_much())).then(|| first_token(0)),
+            first_token: self.load.is_none_or(|load| !load.is_too_much()).then(|| first_token(0)),
             without_drive: first_token(1),
             recomputed: first_token(2),
             prefill_shares: prompts.mean_prefill_s().map(|mean_s| mean_s * per_s),

@@ -28,12 +28,17 @@ pub(in crate::engine) fn keep_up_with_power(now: Time, media: &mut Media, data: 
     }
 }
 
+/// Bytes that a power cut leaves whole in any case (assumed): a line.
+const LINE_BYTES: u32 = 64;
+
 impl Engine {
     /// Begins to record which data outlives power, in a run with data in which power fails.
     #[cold]
     pub(in crate::engine) fn follow_power(&mut self, drive: &Drive, seed: u64) {
         let Some(data) = self.devices[0].data.as_mut().filter(|_| drive.loses_power()) else { return };
-        data.follow_power(seed, drive.protocol().atomic_bytes(drive), drive.keeps_acknowledged());
+        // Every write has whole blocks. It need not fill a larger unit that the drive keeps whole, so that blocks are followed.
+        let block_bytes = drive.limits().write_block_bytes.max(LINE_BYTES);
+        data.follow_power(seed, block_bytes, drive.keeps_acknowledged());
         // Of a device that acknowledges what is in the cells, the buffers that come before are nobody's promise.
         self.devices[0]
             .media

@@ -32,13 +32,13 @@ section! {
         data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
         /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
-        /// Bytes of a write that a power cut leaves either all old or all new if it crosses no multiple of them (AWUPF, NABSPF); 0: one logical block
+        /// Bytes of a write that a power cut leaves either all old or all new if it crosses no multiple of them (AWUPF, NABSPF); 0: one logical block. A power cut in a simulation may still tear it between blocks
         atomic_write_bytes => atomic_write_bytes: u32 = 0, [0, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
         /// Namespaces that real hosts find over vfio-user, which divide the capacity; the modelled driver has all of it as one
         namespaces => namespaces: u32 = 1, 1..=256;
         /// Protection information in 8 bytes of metadata of each logical block (NVM Command Set Specification 1.0, section 5.2): `none` (and no metadata), or that of `type1`, `type2` or `type3`
         protection => protection: DriveProtection = DriveProtection::None, any();
-        /// Who makes and checks protection information for the modelled driver: the `host`, which transfers it in a buffer of its own, or the `controller`, which inserts and strips it (PRACT)
+        /// Side that makes and checks protection information: the `host`, whose modelled driver transfers it in a buffer of its own, or the `controller`, which inserts and strips it (PRACT)
         protection_by => protection_by: ProtectionSide = ProtectionSide::Host, any();
     }
 }
@@ -81,8 +81,9 @@ pub enum DataPointer {
 
 names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
 
-/// Bytes of metadata of a logical block with protection information (NVM Command Set Specification 1.0, section 5.2.1.1).
-const METADATA_BYTES: u32 = 8;
+/// Bytes of metadata of a logical block, all of which are protection information if there is any (NVM Command Set Specification 1.0,
+/// section 5.2.1.1).
+pub const METADATA_BYTES: u32 = 8;
 /// Most entries of all submission queues together; with all of them used, queues and bookkeeping take 3.2 GB.
 const RING_ENTRIES_MAX: u64 = 1 << 25;
 

@@ -3,11 +3,11 @@
 //! Sections and figures are those of the NVM Command Set Specification 1.0. Metadata is in a buffer of its own, which the metadata
 //! pointer (MPTR) of a command names; metadata at the end of each block's data (extended logical blocks) is not offered.
 
-use crate::protocol::nvme::config::{DriveProtection, Nvme};
+use crate::protocol::nvme::config::{self, DriveProtection, Nvme};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 
-/// Bytes of metadata of a logical block, all of which are protection information if there is any (section 5.2.1.1).
-pub const METADATA_BYTES: usize = 8;
+/// Bytes of metadata of a logical block.
+pub const METADATA_BYTES: usize = config::METADATA_BYTES as usize;
 /// MC of Identify Namespace: metadata is transferred in a buffer of its own (figure 97).
 pub const METADATA_CAPABILITIES: u8 = 1 << 1;
 /// DPC of Identify Namespace: types 1, 2 and 3, in the first or in the last bytes of the metadata (figure 97).
@@ -429,7 +429,7 @@ mod tests {
     }
 
     /// CRC by its definition: a bit at a time.
-    fn bytewise(block: &[u8]) -> u16 {
+    fn bit_by_bit(block: &[u8]) -> u16 {
         let bit = |crc: u16, bit: u16| {
             let is_set = crc >> 15 ^ bit == 1;
             crc << 1 ^ if is_set { POLYNOMIAL } else { 0 }
@@ -441,7 +441,7 @@ mod tests {
     proptest! {
         #[test]
         fn guard_of_slices_is_that_of_bits(block in prop::collection::vec(any::<u8>(), 0..80)) {
-            prop_assert_eq!(guard(&block), bytewise(&block));
+            prop_assert_eq!(guard(&block), bit_by_bit(&block));
         }
     }
 
