@@ -55,10 +55,22 @@ impl Payload {
         &mut buffer[..bytes]
     }
 
-    /// Returns the buffer of a long payload, if it is one.
+    /// Payload that nobody has filled: zeros.
+    #[inline]
+    pub fn zeros() -> &'static Payload {
+        static ZEROS: Payload = Payload { inline: [0; INLINE_BYTES], more: None };
+        &ZEROS
+    }
+
+    /// True if the payload has a buffer, as it is or was a long one.
     #[inline(always)]
-    pub fn into_buffer(self) -> Option<Box<[u8]>> {
-        self.more
+    pub fn is_long(&self) -> bool {
+        self.more.is_some()
+    }
+
+    /// Takes the buffer of a long payload, if it is one.
+    pub fn take_buffer(&mut self) -> Option<Box<[u8]>> {
+        self.more.take()
     }
 
     /// Bytes of the payload, and behind them what the buffer holds beyond its end.

@@ -59,7 +59,7 @@ use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::tlp::{Direction, Kind, Packet, PacketId};
+use crate::tlp::{Direction, Kind, Packet, PacketId, Payload};
 use device::AttachedDevice;
 use devices::AttachedDevices;
 use driver_end::DriverEnd;
@@ -99,6 +99,8 @@ pub struct Engine {
     faults: Option<Box<Faults>>,
     /// True if every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
+    /// True if controllers are told of the arrival of their packets at the host.
+    hears_deliveries: bool,
     /// True if drivers poll for completions instead of waiting for interrupts.
     polling: bool,
     /// Names of the stages of the host's software, for traces.
@@ -135,6 +137,7 @@ impl Engine {
             host: Host::new(drive, seed),
             memory,
             settles_alike: device::settle(drive, &devices[0].root_complex).is_some(),
+            hears_deliveries: devices[0].controller.hears_deliveries(),
             devices,
             switched: switches.zip(switch.direction()).map(|(switches, to)| SwitchedLinks::new(switches, to)),
             is_alone,
@@ -527,7 +530,7 @@ impl Engine {
                 self.shared.trace.keep_burst(burst, number);
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
-            if last {
+            if last && self.hears_deliveries {
                 let token = flight.packet.token;
                 let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
                 controller.on_delivered(now, token, &mut ports);
@@ -547,8 +550,8 @@ impl Engine {
                 self.store(now, &packet, device);
             }
             let (controller, mut ports) = self.devices.controller_side(device, &mut self.shared);
-            controller.on_packet(now, &packet, &payload, &mut ports);
-            self.devices[device].link.bursts.keep_buffer(payload);
+            controller.on_packet(now, &packet, payload.as_deref().unwrap_or(Payload::zeros()), &mut ports);
+            self.devices[device].link.bursts.keep_payload(payload);
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet, device);
             }
@@ -627,8 +630,8 @@ impl Engine {
             let answer = self.devices[device].link.bursts.take_payload(id);
             self.host.resume_handler(settled.packet.token.context as u16 + device as u16 * self.vectors);
             let (driver, mut ports) = self.devices.driver_side(device, &mut self.memory, &mut self.shared);
-            driver.on_answer(now, &answer, &mut ports);
-            self.devices[device].link.bursts.keep_buffer(answer);
+            driver.on_answer(now, answer.as_deref().unwrap_or(Payload::zeros()), &mut ports);
+            self.devices[device].link.bursts.keep_payload(answer);
             self.on_completed(now);
             return self.host.leave_handler();
         }

@@ -12,8 +12,10 @@ use crate::tlp::{PacketId, Payload};
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
     table: Table<PacketBurst>,
-    /// Payload of each burst, kept apart because the bytes of few bursts matter.
-    payloads: Vec<Payload>,
+    /// Payload of each burst, kept apart because the bytes of few bursts matter, and payloads for the next ones.
+    payloads: Vec<Option<Box<Payload>>>,
+    #[expect(clippy::vec_box, reason = "payloads change hands by their pointers, and are not copied")]
+    spare_payloads: Vec<Box<Payload>>,
     /// Buffers of long payloads, for the next ones.
     spare: Vec<Box<[u8]>>,
 }
@@ -59,38 +61,49 @@ impl Bursts {
         if self.payloads.len() <= place {
             self.add_payloads(place);
         }
-        self.payloads[place].room(bytes, &mut self.spare)
+        let Bursts { payloads, spare_payloads, spare, .. } = self;
+        payloads[place].get_or_insert_with(|| spare_payloads.pop().unwrap_or_default()).room(bytes, spare)
     }
 
     #[cold]
     fn add_payloads(&mut self, place: usize) {
-        self.payloads.resize_with(place + 1, Payload::default);
+        self.payloads.resize_with(place + 1, Default::default);
     }
 
-    /// Takes the payload out of a burst that has arrived; zeros if nobody has filled it.
+    /// Takes the payload out of a burst that has arrived; `None` if nobody has filled it.
     #[inline(always)]
-    pub fn take_payload(&mut self, id: PacketId) -> Payload {
-        self.payloads.get_mut(index(id)).map(std::mem::take).unwrap_or_default()
+    pub fn take_payload(&mut self, id: PacketId) -> Option<Box<Payload>> {
+        self.payloads.get_mut(index(id)).and_then(Option::take)
     }
 
     /// Takes a payload back that has been read.
     #[inline(always)]
-    pub fn keep_buffer(&mut self, payload: Payload) {
-        if let Some(buffer) = payload.into_buffer() {
-            self.spare.push(buffer);
+    pub fn keep_payload(&mut self, payload: Option<Box<Payload>>) {
+        if let Some(payload) = payload {
+            match payload.is_long() {
+                false => self.spare_payloads.push(payload),
+                true => self.keep_long(payload),
+            }
         }
+    }
+
+    #[cold]
+    fn keep_long(&mut self, mut payload: Box<Payload>) {
+        self.spare.extend(payload.take_buffer());
+        self.spare_payloads.push(payload);
     }
 
     /// Writes the payload of a burst to host memory at `address`.
     pub(super) fn store(&self, id: PacketId, address: u64, bytes: u32, memory: &mut HostMemory) {
-        memory.write(address, &self.payloads[index(id)].bytes()[..index(bytes)]);
+        let payload = self.payloads[index(id)].as_ref().expect("the sender of a burst has filled its payload");
+        memory.write(address, &payload.bytes()[..index(bytes)]);
     }
 
     /// Takes the buffer of a long payload back, which has been stored.
     #[cold]
     pub(super) fn release(&mut self, id: PacketId) {
         let payload = self.take_payload(id);
-        self.keep_buffer(payload);
+        self.keep_payload(payload);
     }
 
     /// Fills the payload of a burst with `bytes` of host memory from `address` on.

@@ -401,31 +401,72 @@ impl DataLink {
     /// Puts the next segment on a free wire, from the class whose turn it is and whose credits suffice.
     #[inline(always)]
     fn serve(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
+        match self.wires[wire].only_head() {
+            Some((class, id)) => {
+                if let Err(next_credit) = self.serve_class(now, wire, class, id, bursts, scheduler) {
+                    self.await_credits(wire, next_credit, scheduler);
+                }
+            }
+            None => self.serve_in_turns(now, wire, bursts, scheduler),
+        }
+    }
+
+    /// Serves a wire for which bursts of several classes wait, or none.
+    #[inline(never)] // Nearly always those of one class wait.
+    fn serve_in_turns(&mut self, now: Time, wire: usize, bursts: &mut Bursts, scheduler: &mut Scheduler) {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
-            let flight = &mut bursts[id];
-            // While another class waits, packets take turns; a train goes out whole when it is alone.
-            let alone = flight.measure.count == 1 || !self.wires[wire].has_others(flight.queue);
-            if alone && self.launch(now, wire, id, bursts, scheduler) {
-                self.wires[wire].take(class);
-                return self.schedule_next_look(wire, scheduler);
+            match self.serve_class(now, wire, class, id, bursts, scheduler) {
+                Ok(()) => return,
+                Err(returns_at) => next_credit = next_credit.min(returns_at),
             }
-            let flight = &mut bursts[id];
-            let granted = self.sendable_packets(now, flight);
-            if granted > 0 {
-                self.wires[wire].take(class);
-                return self.start(now, wire, id, granted, bursts, scheduler);
-            }
-            let credits = self
-                .credits(flight.packet.direction, flight.class)
-                .expect("the packets of a class without credits are never held back");
-            next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
         }
         if self.wires[wire].has_waiting() {
-            assert!(next_credit != Time::NEVER, "packets wait for credits although none is returning");
-            self.schedule_wake(wire, next_credit, scheduler);
+            self.await_credits(wire, next_credit, scheduler);
         }
+    }
+
+    /// Puts what credits allow of the first burst of a class on a free wire.
+    ///
+    /// # Errors
+    /// If credits allow nothing, returns when the next one returns.
+    #[inline(always)]
+    fn serve_class(
+        &mut self,
+        now: Time,
+        wire: usize,
+        class: CreditClass,
+        id: PacketId,
+        bursts: &mut Bursts,
+        scheduler: &mut Scheduler,
+    ) -> Result<(), Time> {
+        let flight = &mut bursts[id];
+        // While another class waits, packets take turns; a train goes out whole when it is alone.
+        let alone = flight.measure.count == 1 || !self.wires[wire].has_others(flight.queue);
+        if alone && self.launch(now, wire, id, bursts, scheduler) {
+            self.wires[wire].take(class);
+            self.schedule_next_look(wire, scheduler);
+            return Ok(());
+        }
+        let flight = &mut bursts[id];
+        let granted = self.sendable_packets(now, flight);
+        if granted > 0 {
+            self.wires[wire].take(class);
+            self.start(now, wire, id, granted, bursts, scheduler);
+            return Ok(());
+        }
+        let credits = self
+            .credits(flight.packet.direction, flight.class)
+            .expect("the packets of a class without credits are never held back");
+        Err(credits.next_return().unwrap_or(Time::NEVER))
+    }
+
+    /// Schedules the next look at a wire for whose bursts credits are missing.
+    #[cold]
+    fn await_credits(&mut self, wire: usize, next_credit: Time, scheduler: &mut Scheduler) {
+        assert!(next_credit != Time::NEVER, "packets wait for credits although none is returning");
+        self.schedule_wake(wire, next_credit, scheduler);
     }
 
     /// Schedules the next look at the queues for the time at which the wire is free, if anything waits.

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use crate::number::{index, narrow};
+use crate::number::narrow;
 use crate::time::{Span, Time};
 
 /// Flow-control class of a packet, in the order of arbitration.
@@ -32,13 +32,14 @@ pub enum CreditClass {
 pub const CLASSES: usize = 3;
 
 impl CreditClass {
-    /// Returns the class whose turn is after this one's.
+    /// Returns all classes in the order of their turns after this one was served: this one comes last.
     #[inline]
-    fn next(self) -> CreditClass {
+    fn turns_after(self) -> [CreditClass; CLASSES] {
+        use CreditClass::{Completion, NonPosted, Posted};
         match self {
-            CreditClass::Posted => CreditClass::NonPosted,
-            CreditClass::NonPosted => CreditClass::Completion,
-            CreditClass::Completion => CreditClass::Posted,
+            Posted => [NonPosted, Completion, Posted],
+            NonPosted => [Completion, Posted, NonPosted],
+            Completion => [Posted, NonPosted, Completion],
         }
     }
 }
@@ -60,12 +61,45 @@ pub struct WireSegment {
     pub end: Time,
 }
 
+/// Queue of the bursts of one class. The first one stands apart, as a second one seldom waits behind it.
+#[derive(Clone, Debug, Default)]
+struct ClassQueue {
+    head: Option<u32>,
+    others: VecDeque<u32>,
+}
+
+impl ClassQueue {
+    #[inline]
+    fn push(&mut self, packet: u32) {
+        match self.head {
+            None => self.head = Some(packet),
+            Some(_) => self.others.push_back(packet),
+        }
+    }
+
+    fn push_front(&mut self, packet: u32) {
+        if let Some(second) = self.head.replace(packet) {
+            self.others.push_front(second);
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<u32> {
+        let head = self.head?;
+        self.head = if self.others.is_empty() { None } else { self.others.pop_front() };
+        Some(head)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.head.iter().chain(&self.others).copied()
+    }
+}
+
 /// Sender's side of one wire: its queues and its timer.
 #[derive(Clone, Debug, Default)]
 pub struct Wire {
     /// Bursts that wait, by class.
-    queues: [VecDeque<u32>; CLASSES],
-    waiting: u32,
+    queues: [ClassQueue; CLASSES],
     /// Segment on the wire, as long as it might be cut.
     sending: Option<WireSegment>,
     /// Time at which the wire is free.
@@ -84,7 +118,8 @@ const QUEUE_ROOM: usize = 64;
 impl Wire {
     /// Returns an idle wire whose queues need no memory for as many bursts as a usual drive has.
     pub fn idle_with_room() -> Wire {
-        Wire { queues: std::array::from_fn(|_| VecDeque::with_capacity(QUEUE_ROOM)), ..Wire::default() }
+        let queue = |_| ClassQueue { head: None, others: VecDeque::with_capacity(QUEUE_ROOM) };
+        Wire { queues: std::array::from_fn(queue), ..Wire::default() }
     }
 
     /// Returns when the segment on the wire, if any, has passed.
@@ -94,57 +129,63 @@ impl Wire {
 
     /// Returns true if nothing is queued or on the wire.
     pub fn idle(&self, now: Time) -> bool {
-        self.waiting == 0 && self.free_at <= now
+        self.free_at <= now && !self.has_waiting()
     }
 
     /// Queues a burst behind those of its class.
     pub fn push(&mut self, class: CreditClass, packet: u32) {
-        self.queues[class as usize].push_back(packet);
-        self.waiting += 1;
+        self.queues[class as usize].push(packet);
     }
 
     /// Queues the rest of a cut burst before those of its class.
     pub fn push_front(&mut self, class: CreditClass, packet: u32) {
         self.queues[class as usize].push_front(packet);
-        self.waiting += 1;
     }
 
     /// Returns the classes in the order of their turns, the one that was served last at the end.
     #[inline]
-    pub fn turns(&self) -> impl Iterator<Item = CreditClass> + use<> {
-        let mut class = self.last;
-        (0..CLASSES).map(move |_| {
-            class = class.next();
-            class
-        })
+    pub fn turns(&self) -> [CreditClass; CLASSES] {
+        self.last.turns_after()
     }
 
     /// Returns the first burst of `class` that waits.
     pub fn head(&self, class: CreditClass) -> Option<u32> {
-        self.queues[class as usize].front().copied()
+        self.queues[class as usize].head
+    }
+
+    /// Returns the first burst that waits, with its class, if bursts of no other class wait.
+    #[inline(always)]
+    pub fn only_head(&self) -> Option<(CreditClass, u32)> {
+        use CreditClass::{Completion, NonPosted, Posted};
+        match [Posted, NonPosted, Completion].map(|class| self.head(class)) {
+            [Some(packet), None, None] => Some((Posted, packet)),
+            [None, Some(packet), None] => Some((NonPosted, packet)),
+            [None, None, Some(packet)] => Some((Completion, packet)),
+            _ => None,
+        }
     }
 
     /// Removes the first burst of `class`, which is served now.
     #[inline(always)] // Every packet that waits is taken once.
     pub fn take(&mut self, class: CreditClass) {
-        let taken = self.queues[class as usize].pop_front();
+        let taken = self.queues[class as usize].pop();
         assert!(taken.is_some(), "a burst is taken from an empty queue");
-        self.waiting -= 1;
     }
 
     /// Returns true if a burst waits in the queue of another class.
     pub fn has_others(&self, class: CreditClass) -> bool {
-        index(self.waiting) > self.queues[class as usize].len()
+        let [first, second, _] = class.turns_after();
+        self.head(first).is_some() || self.head(second).is_some()
     }
 
     /// Returns true if a burst waits in any queue.
     pub fn has_waiting(&self) -> bool {
-        self.waiting > 0
+        self.queues.iter().any(|queue| queue.head.is_some())
     }
 
     /// Returns all bursts that wait, class by class.
     pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
-        self.queues.iter().flatten().copied()
+        self.queues.iter().flat_map(ClassQueue::iter)
     }
 
     /// Returns when a segment that is ready at `now` can start: ACK and UpdateFC packets that found no gap go first.

@@ -235,7 +235,12 @@ macro_rules! halves_of {
                 }
             }
 
-            #[inline(always)]
+            fn hears_deliveries(&self) -> bool {
+                match self {
+                    $(AnyController::$Protocol(half) => half.hears_deliveries(),)+
+                }
+            }
+
             fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_delivered(now, token, ports),)+

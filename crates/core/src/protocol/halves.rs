@@ -276,7 +276,12 @@ pub trait Controller {
     /// Handles the expiry of one of the controller's timers.
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports);
 
-    /// Handles the arrival of the device's packets at the host.
+    /// True if the controller is to know of the arrival of its packets at the host.
+    fn hears_deliveries(&self) -> bool {
+        false
+    }
+
+    /// Handles the arrival of the device's packets at the host, if the controller [hears](Self::hears_deliveries) of it.
     fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
     /// Stores the data of a write that has arrived, in a run with data: the device holds it from now on.

@@ -34,8 +34,8 @@ pub const PARTS_MAX: usize = 8;
 /// Key of a value. Keys of different lengths differ, whatever their bytes are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Bytes from the highest on; those behind the length are 0.
-    number: u128,
+    /// Bytes of the key; those behind its length are 0. Bytes and no number, which would be aligned to 16 bytes in every command.
+    padded: [u8; KEY_BYTES_MAX],
     bytes: u8,
 }
 
@@ -44,17 +44,17 @@ impl Key {
     pub fn new(bytes: &[u8]) -> Option<Key> {
         let mut padded = [0; KEY_BYTES_MAX];
         padded.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(Key { number: u128::from_be_bytes(padded), bytes: narrow::<u8, usize>(bytes.len()) })
+        Some(Key { padded, bytes: narrow::<u8, usize>(bytes.len()) })
     }
 
     /// Returns the key of 8 bytes that a number has, its highest byte first.
     pub fn of_number(number: u64) -> Key {
-        Key { number: u128::from(number) << 64, bytes: 8 }
+        Key { padded: (u128::from(number) << 64).to_be_bytes(), bytes: 8 }
     }
 
     /// Returns the bytes of the key; those behind its length are 0.
     pub fn padded(&self) -> [u8; KEY_BYTES_MAX] {
-        self.number.to_be_bytes()
+        self.padded
     }
 
     /// Returns the length of the key in bytes.
@@ -65,7 +65,8 @@ impl Key {
     /// Returns a number that is spread evenly over its 64 bits, for keys of any kind (the finaliser of SplitMix64: Steele, Lea and
     /// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
     fn spread(&self) -> u64 {
-        let folded = (self.number >> 64) as u64 ^ (self.number as u64).rotate_left(32) ^ u64::from(self.bytes);
+        let number = u128::from_be_bytes(self.padded);
+        let folded = (number >> 64) as u64 ^ (number as u64).rotate_left(32) ^ u64::from(self.bytes);
         let mixed = (folded ^ folded >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31

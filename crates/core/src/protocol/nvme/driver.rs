@@ -84,8 +84,10 @@ pub struct Driver {
     stores_values: bool,
     /// True if logical blocks have protection information.
     is_protected: bool,
+    /// True if the drive is an array of blocks alone, and its data pointers are lists of pages, as nearly always.
+    is_plain: bool,
     mmio_write: Span,
-    /// Commands of real hosts, which are written in this driver's place.
+    /// Doorbells in host memory, if the controller reads them there.
     shadow: Option<Shadow>,
     /// Commands of real hosts, which are written in this driver's place.
     real_host: Option<RealHost>,
@@ -113,6 +115,9 @@ impl Driver {
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
         let zones = ZoneLimits::of(drive);
         let append_bytes_max = zones.as_ref().map_or(max_transfer_bytes, |zones| zones.append_bytes_max);
+        let (placement, stores_values) = (PlacementLimits::of(drive), drive.key_value.is_there());
+        let is_protected = drive.nvme.protection != DriveProtection::None;
+        let is_more = zones.is_some() || placement.is_some() || stores_values || is_protected;
         Driver {
             queues,
             max_transfer_bytes,
@@ -120,9 +125,10 @@ impl Driver {
             block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
             zones,
-            placement: PlacementLimits::of(drive),
-            stores_values: drive.key_value.is_there(),
-            is_protected: drive.nvme.protection != DriveProtection::None,
+            placement,
+            stores_values,
+            is_protected,
+            is_plain: !is_more && drive.nvme.data_pointer == DataPointer::Prp,
             mmio_write,
             shadow,
             real_host: None,
@@ -231,45 +237,51 @@ impl Driver {
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         ports.shared.requests[request].buffer = buffer;
         ports.prepare_buffer(request);
+        let entry = match io.op {
+            Op::Read if self.is_plain => queue.transfer(opcode::READ, id, &io, buffer, self.block_shift, ports.memory),
+            Op::Write if self.is_plain => {
+                queue.transfer(opcode::WRITE, id, &io, buffer, self.block_shift, ports.memory)
+            }
+            _ => self.uncommon_entry(number, id, request, ports),
+        };
+        let queue = &mut self.queues[number];
+        let slot = queue.tail;
+        ports.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
+        ports.slots.bind(number, slot as usize, request);
+        queue.tail = wrapped(slot + 1, queue.entries);
+    }
+
+    /// Returns the command of a request without data, or of one to a drive that is more than an array of blocks.
+    #[inline(never)]
+    fn uncommon_entry(&mut self, number: usize, id: u16, request: RequestId, ports: &mut HostPorts) -> SubmissionEntry {
+        let request = &ports.shared.requests[request];
+        let (io, buffer, placement) = (request.io, request.buffer, request.placement);
+        let queue = &mut self.queues[number];
         let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let entry = match io.op.has_data() {
             false if self.stores_values => SubmissionEntry { command_id: id, ..SubmissionEntry::default() },
             false if io.op == Op::Discard && self.zones.is_some() => zone_reset(id, slba),
             false => queue.entry_without_data(id, io.op, slba, blocks, ports.memory),
             true => {
-                let sgl = self.data_pointer == DataPointer::Sgl;
-                let (prp1, prp2) = match sgl {
-                    true => (buffer, io.bytes.into()),
-                    false => queue.pages(id, buffer, io.bytes, ports.memory),
-                };
                 let (opcode, slba) = match (io.op, &self.zones) {
                     (Op::Read, _) => (opcode::READ, slba),
                     // Writes in flight together need no order among them.
                     (_, Some(zones)) => (opcode::ZONE_APPEND, slba - slba % zones.layout.zone_blocks),
                     (_, None) => (opcode::WRITE, slba),
                 };
-                SubmissionEntry {
-                    opcode,
-                    flags: if sgl { PSDT_SGL } else { 0 },
-                    command_id: id,
-                    namespace_id: NAMESPACE,
-                    prp1,
-                    prp2,
-                    ..SubmissionEntry::default()
-                }
-                .of_blocks(slba, blocks)
+                let (flags, pointer) = match self.data_pointer {
+                    DataPointer::Prp => (0, queue.pages(id, buffer, io.bytes, ports.memory)),
+                    DataPointer::Sgl => (PSDT_SGL, (buffer, io.bytes.into())),
+                };
+                SubmissionEntry { flags, ..data_entry(opcode, id, pointer) }.of_blocks(slba, blocks)
             }
         };
         let entry = if self.stores_values { about_key(entry, &io) } else { entry };
         let entry = if self.is_protected { queue.protected(id, entry) } else { entry };
-        let entry = match (&self.placement, ports.shared.requests[request].placement) {
+        match (&self.placement, placement) {
             (Some(limits), Some(place)) => SubmissionEntry { dwords: directed(entry.dwords, limits, place), ..entry },
             _ => entry,
-        };
-        let slot = queue.tail;
-        ports.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
-        ports.slots.bind(number, slot as usize, request);
-        queue.tail = wrapped(slot + 1, queue.entries);
+        }
     }
 
     /// Writes a value to a doorbell register.
@@ -466,6 +478,21 @@ impl Queue {
         (buffer, list)
     }
 
+    /// Returns the command that transfers the blocks of a request from or to its buffer.
+    #[inline(always)]
+    fn transfer(
+        &self,
+        opcode: u8,
+        id: u16,
+        io: &Io,
+        buffer: u64,
+        block_shift: u32,
+        memory: &mut HostMemory,
+    ) -> SubmissionEntry {
+        let pages = self.pages(id, buffer, io.bytes, memory);
+        data_entry(opcode, id, pages).of_blocks(io.offset >> block_shift, io.bytes >> block_shift)
+    }
+
     /// Returns a command as blocks with protection information need it.
     #[cold]
     fn protected(&self, id: u16, entry: SubmissionEntry) -> SubmissionEntry {
@@ -516,6 +543,12 @@ impl Queue {
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
+}
+
+/// Returns a command with this data pointer, without its blocks.
+#[inline(always)]
+fn data_entry(opcode: u8, command_id: u16, (prp1, prp2): (u64, u64)) -> SubmissionEntry {
+    SubmissionEntry { opcode, command_id, namespace_id: NAMESPACE, prp1, prp2, ..SubmissionEntry::default() }
 }
 
 /// Returns the command about the key of a request's offset, with the data pointer of an entry. A flush has no key.

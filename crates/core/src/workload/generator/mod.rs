@@ -143,8 +143,10 @@ impl Generator {
         let is_in_time = is_beside || self.budget.spend(io.bytes, due.max(now));
         let is_last = self.budget.is_spent();
         let ends_commit = is_in_time && (self.flushing.on_request(io.op, is_last) || ends_commit);
-        let handles = self.handles.as_mut().filter(|_| io.op == Op::Write);
-        let placement = handles.map(|handles| handles.take());
+        let placement = match &mut self.handles {
+            Some(handles) if io.op == Op::Write => Some(handles.take()),
+            _ => None,
+        };
         is_in_time.then_some(Next { io, due: due_at, drive, ends_commit, placement })
     }
 

@@ -22,8 +22,12 @@ impl Controller {
         request: Option<RequestId>,
         ports: &mut Ports,
     ) -> u32 {
-        let (command_id, command) = (entry.command_id, self.check(entry, ports));
-        let id = self.commands.insert(Accepted { command_id, queue, request, command, waits: 0, bytes_missing: 0 });
+        let id = self.commands.occupy();
+        let command = self.check(entry, ports);
+        let accepted = &mut self.commands[id as usize];
+        accepted.command = command;
+        (accepted.command_id, accepted.queue, accepted.request) = (entry.command_id, queue, request);
+        (accepted.waits, accepted.bytes_missing) = (0, 0);
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, id, ports);
         id

@@ -97,6 +97,14 @@ struct Accepted {
     bytes_missing: u32,
 }
 
+impl Default for Accepted {
+    /// Empty place for a command.
+    fn default() -> Accepted {
+        let command = Err(Status::SUCCESS);
+        Accepted { command_id: 0, queue: 0, request: None, command, waits: 0, bytes_missing: 0 }
+    }
+}
+
 impl Accepted {
     /// Counts data that has arrived from the host, which is never more than was requested.
     #[inline(always)]

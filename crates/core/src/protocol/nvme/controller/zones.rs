@@ -52,10 +52,15 @@ impl Controller {
     /// place of an append is then that of its data, and the data of a zone that is reset is gone.
     #[inline(always)]
     pub(super) fn check(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
+        if self.zones.is_some() { self.check_zoned(entry, ports) } else { Command::check(entry, &self.limits) }
+    }
+
+    /// Asks the zones about the command of an entry, too. Those of a copy are asked when its sources are known.
+    #[inline(never)]
+    fn check_zoned(&mut self, entry: &SubmissionEntry, ports: &mut Ports) -> Result<Command, Status> {
         let command = Command::check(entry, &self.limits)?;
-        // The zones of a copy are asked when its sources are known.
         let is_copy = matches!(command.action, Action::Copy { .. });
-        if self.zones.is_none() || is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
+        if is_copy { Ok(command) } else { self.ask_zones(command, &[], ports) }
     }
 
     /// Asks the zones about a command.
