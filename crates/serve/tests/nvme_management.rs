@@ -53,6 +53,79 @@ fn blocks_written_uncorrectable_cannot_be_read_until_they_are_written() {
     assert!(bench.store.read(13 * 512, &mut [0; 512]).is_err());
 }
 
+/// Asks for the status of blocks, with room for so many dwords; returns status, and the list.
+fn block_status(bench: &mut Bench, slba: u32, length: u32, action: u32, dwords: u32) -> (Status, Vec<u8>) {
+    bench.machine.memory[DATA as usize..][..PAGE as usize].fill(0xee);
+    let fields = Fields { opcode: admin::GET_LBA_STATUS, namespace: 1, prp: [DATA, 0], ..Fields::default() };
+    let status =
+        bench.administer(Fields { dwords: [slba, 0, dwords - 1, action << 24 | length, 0, 0], ..fields }).status;
+    (status, bench.machine.memory[DATA as usize..][..dwords as usize * 4].to_vec())
+}
+
+/// Bytes of a descriptor of a range of blocks.
+fn range(slba: u64, blocks: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&slba.to_le_bytes());
+    bytes[8..12].copy_from_slice(&blocks.to_le_bytes());
+    bytes
+}
+
+/// NVM Command Set Specification 1.0, section 4.2.1.
+#[test]
+fn lba_status_lists_the_unreadable_blocks_of_a_range_as_far_as_there_is_room() {
+    let mut bench = Bench::new();
+    assert_eq!(u16_at(&bench.identify(1, 0).1, 256) >> 9 & 1, 1, "OACS");
+    for (slba, blocks) in [(10, 4), (20, 1), (nvme_bench::BLOCKS - 2, 2)] {
+        assert_eq!(bench.ask(transfer(opcode::WRITE_UNCORRECTABLE, slba, blocks, [DATA, 0])).status, Status::SUCCESS);
+    }
+    let list = |count: u32, condition: u8, ranges: &[[u8; 16]], dwords: usize| {
+        let header = [&count.to_le_bytes()[..], &[condition, 0, 0, 0]].concat();
+        let mut list = [header, ranges.concat()].concat();
+        list.resize(dwords * 4, 0);
+        (Status::SUCCESS, list)
+    };
+    let all = [range(10, 4), range(20, 1), range(nvme_bench::BLOCKS - 2, 2)];
+    // A length of 0 ends with the namespace.
+    assert_eq!(block_status(&mut bench, 0, 0, 0x11, 14), list(3, 2, &all, 14));
+    assert_eq!(block_status(&mut bench, 0, 0, 0x10, 20), list(3, 2, &all, 20));
+    assert_eq!(block_status(&mut bench, 0, 0, 0x11, 13), list(2, 1, &all[..2], 13), "half a descriptor is none");
+    assert_eq!(block_status(&mut bench, 12, 9, 0x11, 14), list(2, 2, &[range(12, 2), range(20, 1)], 14));
+    assert_eq!(block_status(&mut bench, 0, 10, 0x11, 2), list(0, 2, &[], 2));
+    assert_eq!(block_status(&mut bench, 10, 1, 0x11, 1), (Status::SUCCESS, vec![0; 4]), "no room for a header");
+    for action in [0, 0xb, 0x12] {
+        assert_eq!(block_status(&mut bench, 0, 0, action, 2).0, Status::INVALID_FIELD, "{action}");
+    }
+    assert_eq!(block_status(&mut bench, nvme_bench::BLOCKS as u32, 0, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
+    assert_eq!(block_status(&mut bench, 1, nvme_bench::BLOCKS as u32, 0x11, 2).0, Status::LBA_OUT_OF_RANGE);
+    for namespace in [0, 2, u32::MAX] {
+        let fields = Fields { opcode: admin::GET_LBA_STATUS, namespace, prp: [DATA, 0], ..Fields::default() };
+        let fields = Fields { dwords: [0, 0, 1, 0x11 << 24, 0, 0], ..fields };
+        assert_eq!(bench.administer(fields).status, Status::INVALID_NAMESPACE, "{namespace}");
+    }
+}
+
+#[test]
+fn log_page_of_lba_status_lists_namespaces_with_unreadable_blocks() {
+    let mut bench = Bench::new();
+    let read = |bench: &mut Bench| {
+        let fields = Fields { opcode: admin::GET_LOG_PAGE, prp: [DATA, 0], ..Fields::default() };
+        let done = bench.administer(Fields { dwords: [0xe | 31 << 16, 0, 0, 0, 0, 0], ..fields });
+        assert_eq!(done.status, Status::SUCCESS);
+        bench.machine.memory[DATA as usize..][..128].to_vec()
+    };
+    let empty = read(&mut bench);
+    assert_eq!((&empty[..4], &empty[4..16]), (&[16, 0, 0, 0][..], &[0; 12][..]));
+    for (slba, blocks) in [(10, 4), (20, 1)] {
+        assert_eq!(bench.ask(transfer(opcode::WRITE_UNCORRECTABLE, slba, blocks, [DATA, 0])).status, Status::SUCCESS);
+    }
+    let page = read(&mut bench);
+    // Length, elements, blocks, changes.
+    assert_eq!(page[..16], [64, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 0, 0, 2, 0]);
+    assert_eq!(page[16..32], [1, 0, 0, 0, 2, 0, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(page[32..64], [range(10, 4), range(20, 1)].concat());
+    assert_eq!(page[64..], [0; 64]);
+}
+
 #[test]
 fn atomic_write_units_are_those_of_the_drive() {
     let mut bench = Bench::off();

@@ -27,7 +27,7 @@ const ENTRY_SIZES: (u32, u32) = (6, 4);
 /// SV, in dword 10 of Set Features: save the value across resets.
 const SAVE: u32 = 1 << 31;
 /// Maximum length in bytes of the part of a log page that one command returns.
-const LOG_BYTES_MAX: u64 = 1 << 20;
+pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Outcome of an admin command that is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +77,44 @@ admin_commands! {
     FORMAT_NVM, effect::BLOCKS | effect::NAMESPACE, Some(1) => |controller, command, _host| controller.begin_format(command);
     NAMESPACE_MANAGEMENT, effect::BLOCKS | effect::INVENTORY, Some(3) => |controller, command, host| controller.manage_namespaces(command, host);
     NAMESPACE_ATTACHMENT, effect::INVENTORY, Some(3) => |controller, command, host| controller.attach_namespace(command, host);
+    GET_LBA_STATUS, effect::NONE, Some(9) => |controller, command, _host| controller.begin_block_status(command);
     SANITIZE, effect::BLOCKS, None => |controller, command, host| controller.begin_sanitize(command, host);
     DIRECTIVE_SEND, effect::NONE, Some(5) => |controller, command, _host| controller.send_directive(command);
     DIRECTIVE_RECEIVE, effect::NONE, Some(5) => |controller, command, host| controller.receive_directive(command, host);
+}
+
+/// Part of a log page that a command returns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogPart {
+    offset: u64,
+    bytes: u64,
+}
+
+impl LogPart {
+    /// Returns the part that Get Log Page asks for.
+    ///
+    /// # Errors
+    /// Invalid Field for one that begins at no multiple of 4 bytes, or is too long.
+    pub(super) fn of(command: &SubmissionEntry) -> Result<LogPart, Status> {
+        let [first, second, low, high, ..] = command.dwords;
+        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
+        let part = LogPart { offset: u64::from(low) | u64::from(high) << 32, bytes: words * 4 };
+        let is_valid = part.offset.is_multiple_of(4) && part.bytes <= LOG_BYTES_MAX;
+        if is_valid { Ok(part) } else { Err(Status::INVALID_FIELD) }
+    }
+
+    /// Returns the part of a page. Bytes beyond its end are zeros.
+    ///
+    /// # Errors
+    /// Invalid Field if the part begins beyond the end of the page.
+    pub(super) fn cut(self, page: Vec<u8>) -> Result<Vec<u8>, Status> {
+        if self.offset > page.len() as u64 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let mut part = page[self.offset as usize..].to_vec();
+        part.resize(self.bytes as usize, 0);
+        Ok(part)
+    }
 }
 
 /// Opcodes of the commands that divide a drive into namespaces: a drive with zones, or one that stores values, stays one.
@@ -87,9 +122,16 @@ const DIVIDES: [u8; 2] = [admin::NAMESPACE_MANAGEMENT, admin::NAMESPACE_ATTACHME
 
 /// Opcodes of the commands for directives, which a drive with data placement has.
 const DIRECTIVES: [u8; 2] = [admin::DIRECTIVE_SEND, admin::DIRECTIVE_RECEIVE];
+/// Log page of a drive with logical blocks.
+const BLOCK_PAGES: FurtherPages = FurtherPages { features: &[], logs: &[log_pages::BLOCK_STATUS] };
+
 /// Features and log pages of data placement: the first feature has the scope of an endurance group, the second that of a namespace.
 const PLACEMENT_PAGES: FurtherPages =
-    FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &log_pages::PLACEMENT_LOGS };
+    FurtherPages { features: &[(PLACEMENT_FEATURE, 23), (EVENTS_FEATURE, 20)], logs: &PLACEMENT_AND_BLOCK_LOGS };
+const PLACEMENT_AND_BLOCK_LOGS: [u8; 5] = {
+    let [configurations, usage, statistics, events] = log_pages::PLACEMENT_LOGS;
+    [log_pages::BLOCK_STATUS, configurations, usage, statistics, events]
+};
 
 /// Feature of a namespace that stores values by their keys.
 const KEY_VALUE_PAGES: FurtherPages = FurtherPages { features: &[(KEY_VALUE_FEATURE, 20)], logs: &[] };
@@ -121,9 +163,11 @@ impl Controller {
 
     /// Returns the admin commands that the controller executes.
     fn admin_commands(&self) -> Vec<CommandRow> {
-        let (is_one, has_placement) = (self.is_one_namespace(), self.identity.limits.placement.is_some());
-        let is_there = |row: &&CommandRow| {
-            (!is_one || !DIVIDES.contains(&row.opcode)) && (has_placement || !DIRECTIVES.contains(&row.opcode))
+        let is_there = |row: &&CommandRow| match row.opcode {
+            opcode if DIVIDES.contains(&opcode) => !self.is_one_namespace(),
+            opcode if DIRECTIVES.contains(&opcode) => self.identity.limits.placement.is_some(),
+            admin::GET_LBA_STATUS => self.identity.limits.key_value.is_none(),
+            _ => true,
         };
         ADMIN_COMMANDS.iter().filter(is_there).copied().collect()
     }
@@ -141,13 +185,13 @@ impl Controller {
 
     /// Get Log Page (section 5.16): any part of a page that begins at a multiple of 4 bytes. Bytes beyond its end are zeros.
     fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
-        let [first, second, low, high, fourteen, ..] = command.dwords;
+        let [first, second, _, _, fourteen, ..] = command.dwords;
         let (log, command_set) = (first as u8, (fourteen >> 24) as u8);
-        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
-        let offset = u64::from(low) | u64::from(high) << 32;
         // A refused command must not have made telemetry data or a context of the persistent event log.
-        if !offset.is_multiple_of(4) || words * 4 > LOG_BYTES_MAX {
-            return Err(Status::INVALID_FIELD);
+        let part = LogPart::of(command)?;
+        if log == log_pages::BLOCK_STATUS && self.identity.limits.key_value.is_none() {
+            self.pending.push_back(PendingWork::ReportBlocks { command: Box::new(*command) });
+            return Ok(AdminOutcome::Pending);
         }
         self.collect_journals();
         let specific = first >> 8 & 0x7f;
@@ -159,12 +203,7 @@ impl Controller {
             _ if log_pages::PLACEMENT_LOGS.contains(&log) => self.placement_log(log, second >> 16, specific)?,
             _ => self.log_page(log, specific, host.now_ms())?,
         };
-        if offset > page.len() as u64 {
-            return Err(Status::INVALID_FIELD);
-        }
-        let mut part = page[offset as usize..].to_vec();
-        part.resize((words * 4) as usize, 0);
-        copy_out(command, host, &part)?;
+        copy_out(command, host, &part.cut(page)?)?;
         // Retain Asynchronous Event (RAE) keeps the event masked.
         if first >> 15 & 1 == 0 {
             self.events.on_log_page_read(log);
@@ -234,7 +273,7 @@ impl Controller {
             further: match (&self.identity.limits.placement, &self.identity.limits.key_value) {
                 (Some(_), _) => PLACEMENT_PAGES,
                 (None, Some(_)) => KEY_VALUE_PAGES,
-                (None, None) => FurtherPages::default(),
+                (None, None) => BLOCK_PAGES,
             },
             persistent_events: self.event_context.as_deref().unwrap_or_default(),
         };

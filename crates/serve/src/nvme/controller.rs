@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
-use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::command::Command;
 use super::events::{AsyncEvent, AsyncEvents};
@@ -62,6 +62,8 @@ pub(super) enum PendingWork {
     Delete { command_id: u16, namespace: u32 },
     /// Attach a namespace to this controller, or detach it.
     Attach { command_id: u16, namespace: u32, is_attached: bool },
+    /// Report blocks that cannot be read: Get LBA Status, or Get Log Page for the log page about them.
+    ReportBlocks { command: Box<SubmissionEntry> },
     /// Remove all data; the command has completed.
     Sanitize { dword10: u32 },
     /// Save handles and settings of data placement; the command has completed.

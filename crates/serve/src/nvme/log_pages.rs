@@ -21,6 +21,8 @@ pub const EFFECTS: u8 = 0x05;
 pub const TELEMETRY: u8 = 0x07;
 /// Identifier of the log page Persistent Event Log (figure 202).
 pub const PERSISTENT_EVENTS: u8 = 0x0d;
+/// Identifier of the log page LBA Status Information, which drives with logical blocks have (figure 202).
+pub const BLOCK_STATUS: u8 = 0x0e;
 /// Identifier of the log page FDP Configurations (Base Specification 2.1, figure 197).
 pub const PLACEMENT_CONFIGURATIONS: u8 = 0x20;
 /// Identifier of the log page Reclaim Unit Handle Usage.

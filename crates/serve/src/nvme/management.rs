@@ -149,6 +149,7 @@ impl Controller {
                 });
                 (command_id, attached.map(|()| 0))
             }
+            PendingWork::ReportBlocks { command } => (command.command_id, self.report_blocks(&command, host, store)),
             PendingWork::Sanitize { dword10 } => return self.sanitize(dword10, timestamp, store),
             // If the store does not take it, the settings are gone with the server.
             PendingWork::SavePlacement => return drop(self.identity.subsystem.save_placement(store)),

@@ -44,6 +44,7 @@
 pub mod admin;
 pub mod arbitration;
 pub mod array_host;
+mod block_status;
 pub mod command;
 pub mod controller;
 pub mod event_log;

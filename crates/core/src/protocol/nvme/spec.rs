@@ -88,6 +88,8 @@ pub mod admin {
     pub const FORMAT_NVM: u8 = 0x80;
     /// Opcode of the Sanitize command, which removes all user data for good.
     pub const SANITIZE: u8 = 0x84;
+    /// Opcode of the Get LBA Status command, which reports blocks that cannot be read.
+    pub const GET_LBA_STATUS: u8 = 0x86;
     /// Opcode of the Namespace Management command, which creates and deletes namespaces.
     pub const NAMESPACE_MANAGEMENT: u8 = 0x0d;
     /// Opcode of the Namespace Attachment command, which attaches namespaces to controllers and detaches them.

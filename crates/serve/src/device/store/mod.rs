@@ -225,6 +225,16 @@ impl Store {
         self.unreadable.set((offset, bytes), true, |record| self.save_record(StateTag::Unreadable, record))
     }
 
+    /// Returns the ranges of unreadable bytes, as first byte and end, as far as they are among `bytes` from `offset` on.
+    pub fn unreadable_ranges(&self, offset: u64, bytes: u64) -> Vec<(u64, u64)> {
+        self.unreadable.within(offset, bytes)
+    }
+
+    /// Returns how often the unreadable ranges have changed since the store was opened, modulo 2^16.
+    pub fn unreadable_changes(&self) -> u16 {
+        self.unreadable.changes()
+    }
+
     /// Makes bytes that have been written readable.
     #[inline]
     fn make_readable(&self, offset: u64, bytes: u64) -> io::Result<()> {

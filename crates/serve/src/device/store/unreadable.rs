@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use crate::device::tally::locked;
 
@@ -14,6 +14,8 @@ pub(super) type Ranges = BTreeMap<u64, u64>;
 pub(super) struct Unreadable {
     /// True if there are ranges: without any, an access costs one load.
     has_any: AtomicBool,
+    /// Number of changes since the store was opened.
+    changes: AtomicU16,
     ranges: Mutex<Ranges>,
 }
 
@@ -23,7 +25,8 @@ impl Unreadable {
         let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let pairs = record.as_chunks::<8>().0.as_chunks::<2>().0;
         let ranges: Ranges = pairs.iter().map(|[start, end]| (number(start), number(end))).collect();
-        Unreadable { has_any: AtomicBool::new(!ranges.is_empty()), ranges: Mutex::new(ranges) }
+        let has_any = AtomicBool::new(!ranges.is_empty());
+        Unreadable { has_any, changes: AtomicU16::new(0), ranges: Mutex::new(ranges) }
     }
 
     /// Returns true if one of the bytes is unreadable.
@@ -36,6 +39,18 @@ impl Unreadable {
     fn finds(&self, offset: u64, bytes: u64) -> bool {
         let ranges = locked(&self.ranges);
         ranges.range(..offset + bytes).next_back().is_some_and(|(_, end)| *end > offset)
+    }
+
+    /// Returns the ranges, as first byte and end, as far as they are among `bytes` from `offset` on.
+    pub(super) fn within(&self, offset: u64, bytes: u64) -> Vec<(u64, u64)> {
+        let end = offset + bytes;
+        let cut = |(from, to): (&u64, &u64)| (offset.max(*from), end.min(*to));
+        locked(&self.ranges).range(..end).map(cut).filter(|(from, to)| from < to).collect()
+    }
+
+    /// Returns the number of changes since the store was opened, modulo 2^16.
+    pub(super) fn changes(&self) -> u16 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Makes bytes unreadable or readable, once `save` has kept the record of all ranges.
@@ -57,6 +72,7 @@ impl Unreadable {
         if next != *ranges {
             save(next.iter().flat_map(|(start, end)| [*start, *end]).flat_map(u64::to_le_bytes).collect())?;
             *ranges = next;
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
         self.has_any.store(!ranges.is_empty(), Ordering::Release);
         Ok(())
@@ -97,6 +113,9 @@ mod tests {
             for (place, is_unreadable) in (0..).zip(bytes) {
                 prop_assert_eq!((set.touches(place, 1), again.touches(place, 1)), (is_unreadable, is_unreadable));
             }
+            let listed: Vec<u64> = again.within(7, 60).into_iter().flat_map(|(from, to)| from..to).collect();
+            let expected: Vec<u64> = (7..67).filter(|place| bytes[*place as usize]).collect();
+            prop_assert_eq!(listed, expected);
             let runs = bytes.chunk_by(|one, other| one == other).filter(|run| run[0]).count();
             prop_assert_eq!(locked(&set.ranges).len(), runs);
         }
