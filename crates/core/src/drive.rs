@@ -332,8 +332,9 @@ impl Drive {
     /// Idle media of the drive, with the processors, buffer, translation layer and limits in front of it. Random choices follow
     /// from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
-        let Drive { media, controller, buffer, translation, placement, volume, .. } = self;
-        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, seed);
+        let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
+        let memory =
+            media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, zones, seed);
         memory.limited(volume, media.capacity_mib)
     }
 

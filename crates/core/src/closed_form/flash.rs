@@ -210,9 +210,10 @@ impl Parts<'_> {
         let reads = moved / unit_bytes / (valid * row_units).max(1.0) + partial;
         let programmed = leaving + moved;
         let block_bytes = f64::from(media.stripe_bytes) * f64::from(media.block_pages);
-        let erased = if translation.precondition == Precondition::Random { programmed } else { moved };
+        let erases_all = translation.precondition == Precondition::Random || self.drive.zones.dies > 0;
+        let erased = if erases_all && translation.precondition != Precondition::None { programmed } else { moved };
         // Operations in the background hold all planes of a die.
-        let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies());
+        let (planes, dies) = (self.planes_apart(), self.planes_apart() * self.dies_written(workload));
         let read = costs.command + self.page_read_time(workload);
         let (stripe, word_line) = (f64::from(media.stripe_bytes), f64::from(media.program_bytes));
         // Writes to a cache of one bit a cell, a stripe at a time, may take less.
@@ -253,6 +254,10 @@ impl Parts<'_> {
 
     /// Bytes of a write that leave the buffer while requests are counted. Data that is overwritten in the buffer does not.
     fn leaving_bytes(&self, workload: &Workload, class: &Class) -> f64 {
+        // Each thread fills zones of its own.
+        if self.drive.zones.is_there() {
+            return f64::from(class.bytes) * workload.leaving_share;
+        }
         let (region, line) = (workload.region_bytes.max(1) as f64, self.line_bytes());
         let again = if workload.sequential { 0.0 } else { (line / region).min(1.0) };
         let together = if workload.sequential { f64::from(workload.threads) } else { 1.0 };
@@ -272,6 +277,18 @@ impl Parts<'_> {
 
     fn dies(&self) -> f64 {
         f64::from(self.drive.media.channels) * f64::from(self.drive.media.banks_per_channel)
+    }
+
+    /// Number of dies that the user's writes can use at a time: each thread writes one zone, if zones have dies of their own. While the
+    /// end of a zone leaves the write buffer, its thread fills the next one, on other dies.
+    fn dies_written(&self, workload: &Workload) -> f64 {
+        let zones = &self.drive.zones;
+        if zones.dies == 0 {
+            return self.dies();
+        }
+        let (zone, buffered) = ((zones.writable_mib() << 20) as f64, self.buffer_bytes());
+        let beside = if buffered < zone { zone / (zone - buffered) } else { f64::INFINITY };
+        (f64::from(workload.threads) * f64::from(zones.dies) * beside).min(self.dies())
     }
 
     /// Number of planes of a die that read independently of each other.

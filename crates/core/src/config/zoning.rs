@@ -13,6 +13,8 @@ section! {
         active_max => active_max: u32 = 0, 0..=1 << 20;
         /// Largest number of zones that are open at a time (MOR); a write to one more closes the zone that has been implicitly open for longest; 0: no limit
         open_max => open_max: u32 = 0, 0..=1 << 20;
+        /// Dies of each zone, on flash: zones belong to the groups of so many dies in turn, and have erase blocks of their own there; 0: the translation layer places what is written to zones on all dies, as any data
+        dies => dies: u32 = 0, 0..=1 << 16;
         /// Largest Zone Append (ZASL); 0: as large as any other transfer
         append_max_kib => append_max_kib: u32 = 0, [0, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
     }

@@ -1,8 +1,9 @@
 //! Conditions between keys of zones. Keys that would change nothing are refused.
 
 use super::checks_sections;
-use crate::config::Zoning;
+use crate::config::{Precondition, Zoning};
 use crate::drive::Drive;
+use crate::media::flash::zoned::ZoneStripe;
 use crate::problem::BrokenCondition;
 
 /// Largest number of zones: the states of all of them are kept beside the bytes of a served drive (assumed).
@@ -13,7 +14,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<BrokenCondition> {
     if !drive.zones.is_there() {
         return inert(&drive.zones).into_iter().collect();
     }
-    let checks = [interface, sizes, number, limits, append];
+    let checks = [interface, sizes, number, limits, append, dies, dies_memory, blocks, unused];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
@@ -24,6 +25,7 @@ fn inert(zones: &Zoning) -> Option<BrokenCondition> {
         ("zones.active_max", zones.active_max > 0),
         ("zones.open_max", zones.open_max > 0),
         ("zones.append_max_kib", zones.append_max_kib > 0),
+        ("zones.dies", zones.dies > 0),
     ];
     checks_sections::inert(&given, &["zones.size_mib"], "without zones")
 }
@@ -90,5 +92,75 @@ fn append(drive: &Drive) -> Option<BrokenCondition> {
         &["zones.append_max_kib"],
         format!("zones.append_max_kib is {append_kib}, and the largest transfer of the drive is {transfer_kib} KiB"),
         format!("zones.append_max_kib up to {transfer_kib}, or 0"),
+    )
+}
+
+/// Zones that have dies of their own are on flash.
+fn dies_memory(drive: &Drive) -> Option<BrokenCondition> {
+    BrokenCondition::when(
+        drive.zones.dies > 0 && !drive.is_flash(),
+        &["zones.dies", "translation.mapping"],
+        format!("zones.dies is {} on memory that is no flash behind a translation layer", drive.zones.dies),
+        String::from("translation.mapping \"page\", or zones.dies 0"),
+    )
+}
+
+/// The dies of zones divide those of the drive into equal groups, over as many channels as they can.
+fn dies(drive: &Drive) -> Option<BrokenCondition> {
+    let (dies, channels) = (drive.zones.dies, u32::from(drive.media.channels));
+    let all = channels * u32::from(drive.media.banks_per_channel);
+    let divides = |dies: &u32| {
+        let is_even = if *dies < channels { channels.is_multiple_of(*dies) } else { dies.is_multiple_of(channels) };
+        is_even && all.is_multiple_of(*dies)
+    };
+    let allowed: Vec<String> = (1..=all.min(1 << 16)).filter(divides).map(|dies| dies.to_string()).collect();
+    BrokenCondition::when(
+        dies > 0 && !divides(&dies),
+        &["zones.dies", "media.channels", "media.banks_per_channel"],
+        format!("zones.dies is {dies} with {channels} channels of {} dies", drive.media.banks_per_channel),
+        format!("zones.dies {}; or 0", allowed.join(", ")),
+    )
+}
+
+/// The erase blocks of all zones are no more than the drive has.
+fn blocks(drive: &Drive) -> Option<BrokenCondition> {
+    if dies(drive).is_some() || dies_memory(drive).is_some() {
+        return None;
+    }
+    let stripe = ZoneStripe::of(&drive.media, &drive.translation, &drive.zones)?;
+    let unit_bytes = u64::from(drive.translation.unit_bytes);
+    let set_mib = (u64::from(stripe.set_units()) * unit_bytes) as f64 / f64::from(1 << 20);
+    let sets = (drive.zones.writable_mib() as f64 / set_mib).ceil();
+    let zones = drive.media.capacity_mib / drive.zones.size_mib;
+    let has_mib = drive.media.capacity_mib as f64 * (1.0 + drive.translation.over_provisioning);
+    let needs_mib = sets * set_mib * zones as f64;
+    BrokenCondition::when(
+        needs_mib > has_mib,
+        &["zones.size_mib", "zones.dies", "translation.over_provisioning"],
+        format!(
+            "{zones} zones of {} MiB take {needs_mib:.0} MiB of whole erase blocks of {set_mib:.1} MiB on {} dies, and the drive has \
+             {has_mib:.0} MiB",
+            drive.zones.writable_mib(),
+            drive.zones.dies
+        ),
+        format!("zones.size_mib, with zones.capacity_mib up to {:.0}, or less of zones.dies", (sets - 1.0) * set_mib),
+    )
+}
+
+/// Keys of the translation layer that change nothing where zones have dies of their own.
+fn unused(drive: &Drive) -> Option<BrokenCondition> {
+    let translation = &drive.translation;
+    let given = [
+        ("translation.slc_cache_mib", translation.slc_cache_mib > 0),
+        ("translation.map_cache_kib", translation.map_cache_kib > 0),
+        ("translation.idle_us", !translation.idle.is_zero()),
+        ("translation.precondition \"random\"", translation.precondition == Precondition::Random),
+    ];
+    let (key, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+    BrokenCondition::when(
+        drive.zones.dies > 0,
+        &["zones.dies"],
+        format!("{key} is given with zones.dies, where nothing is mapped or collected"),
+        format!("no {key}, or zones.dies 0"),
     )
 }

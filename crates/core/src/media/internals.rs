@@ -45,10 +45,12 @@ impl Media {
         buffer: &config::Buffer,
         translation: &config::Translation,
         placement: &config::DataPlacement,
+        zones: &config::Zoning,
         seed: u64,
     ) -> Media {
         let is_mapped = translation.mapping == Mapping::Page;
-        let flash = is_mapped.then(|| Flash::placed(media, buffer, translation, placement, seed));
+        let placed = || Flash::placed(media, buffer, translation, placement, seed);
+        let flash = is_mapped.then(|| placed().with_zones(media, translation, zones));
         let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
         let is_early = media.acknowledge == Acknowledge::Early;
         let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;

@@ -1,6 +1,10 @@
 //! Drives with zones: how writes become appends, and what becomes of those that a zone refuses.
 
-use crate::common::{counter, drive, jobs, run};
+use std::collections::BTreeMap;
+
+use crate::common::{counter, drive, jobs, limited, run};
+use phaselink_core::simulation::simulate;
+use phaselink_core::workload::fio;
 
 const WRITES: &str = "rw=write bs=64k iodepth=4 size=8m number_ios=40";
 
@@ -33,4 +37,73 @@ fn writes_with_faults_that_restart_the_controller_are_refused() {
         assert!(refused.contains("faults restart the controller"), "{refused}");
     }
     assert_eq!(jobs(&drive("nvme", &["zones.size_mib=4"]), WRITES).len(), 1);
+}
+
+/// A flash drive of 32 dies on eight channels, with zones of 384 MiB whose writers wait for their dies.
+const ZONED: &[&str] = &["media.capacity_mib=61440", "zones.size_mib=384"];
+const FILL: &str = "rw=write bs=128k iodepth=8 time_based=1 runtime=1";
+
+/// Bytes a second that so many threads write, each to zones of its own.
+fn written(dies: u32, threads: u32) -> f64 {
+    let dies = format!("zones.dies={dies}");
+    let drive = drive("tlc-gen4", &[ZONED, &[&dies]].concat());
+    run(&drive, &format!("{FILL} numjobs={threads}")).jobs[0].write.bytes_per_s()
+}
+
+#[test]
+fn writers_of_zones_on_dies_of_their_own_share_only_those() {
+    let all = written(0, 1);
+    // A quarter of the dies, and what the next zone takes while the end of the last one leaves the buffer.
+    let quarter = written(8, 1);
+    assert!((0.25..0.30).contains(&(quarter / all)), "{quarter} of {all}");
+    let twice = written(8, 2) / quarter;
+    assert!((1.8..2.05).contains(&twice), "two zones on different dies: {twice}");
+    let full = written(8, 4) / all;
+    assert!((0.95..1.01).contains(&full), "four zones on all dies: {full}");
+    let over = written(8, 8) / all;
+    assert!((0.95..1.01).contains(&over), "eight zones, two on each group: {over}");
+}
+
+#[test]
+fn reads_wait_for_the_writers_of_zones_on_the_same_dies_alone() {
+    // The first zone is on dies 0 to 7, as is the fifth one, and the second is not.
+    let latency = |read_zone: u64| {
+        let drive = drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat());
+        let jobs = format!(
+            "[writer]\nrw=write\nbs=128k\niodepth=8\nsize=384m\ntime_based=1\nruntime=1\n\
+             [reader]\nrw=randread\nbs=4k\niodepth=1\noffset={}m\nsize=384m\ntime_based=1\nruntime=1\n",
+            read_zone * 384
+        );
+        let file = fio::parse("jobs.fio", &jobs).unwrap_or_else(|problems| panic!("{problems}"));
+        let jobs = file.resolve(&drive.limits(), &BTreeMap::new()).unwrap_or_else(|problems| panic!("{problems}"));
+        simulate(&drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}")).jobs[1].read.total.mean_ns()
+    };
+    let (beside, apart) = (latency(4), latency(1));
+    // Reads suspend programs, which takes them so long.
+    assert!(beside > 1.1 * apart, "{beside} ns on the writer's dies, {apart} ns on others");
+    let alone = run(&drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat()), "bs=4k iodepth=1 size=384m");
+    let alone = alone.jobs[0].read.total.mean_ns();
+    assert!((1.0..1.03).contains(&(apart / alone)), "{apart} ns on other dies, {alone} ns without a writer");
+}
+
+#[test]
+fn zones_on_dies_of_their_own_are_written_once_and_erased_as_often_as_reset() {
+    let drive = drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat());
+    let outcome = run(&drive, "rw=write bs=128k iodepth=8 size=768m io_size=3g");
+    let resets = counter(&outcome, "zone_resets");
+    assert_eq!((counter(&outcome, "erases"), counter(&outcome, "zone_refusals")), (resets, 0));
+    assert_eq!(resets, 8);
+    assert_eq!(counter(&outcome, "write_amplification_percent"), 100);
+    // Five of six flushes copy 128 KiB to the word lines of four dies, 96 KiB each, before the line of 768 KiB is programmed.
+    let flushed = run(&drive, "rw=write bs=128k iodepth=1 size=384m io_size=256m fsync=1");
+    let amplification = counter(&flushed, "write_amplification_percent");
+    assert!((345..=350).contains(&amplification), "{amplification}");
+}
+
+#[test]
+fn zones_on_dies_of_their_own_are_predicted_to_be_no_slower_than_they_are() {
+    for threads in [1, 2, 3, 4, 8] {
+        let drive = drive("tlc-gen4", &[ZONED, &["zones.dies=8"]].concat());
+        limited(&drive, &format!("{FILL} numjobs={threads}"), "flash dies", 0.9..=1.001);
+    }
 }

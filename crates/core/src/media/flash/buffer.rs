@@ -58,6 +58,11 @@ impl FlashBuffer {
         from
     }
 
+    /// True if there is no room for `bytes`, and will be none by the programs that have begun.
+    pub fn is_stuck(&self, bytes: u64) -> bool {
+        self.free_bytes < bytes && self.releases.is_empty()
+    }
+
     /// True once a write has had to wait for space.
     pub fn has_been_full(&self) -> bool {
         self.has_been_full

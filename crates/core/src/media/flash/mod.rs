@@ -26,6 +26,7 @@ mod placed;
 pub mod read_ahead;
 mod reads;
 mod uses;
+pub mod zoned;
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ use idle::IdleCollection;
 use layout::FlashLayout;
 use placed::PlacedWrites;
 use read_ahead::ReadAhead;
+use zoned::ZonedBlocks;
 
 /// Flash drive behind its controller.
 #[derive(Clone, Debug)]
@@ -87,6 +89,8 @@ pub struct Flash {
     idle: Option<IdleCollection>,
     /// Streams that hosts choose, if they can.
     placed: Option<Box<PlacedWrites>>,
+    /// Zones with dies of their own, which take the place of the translation layer.
+    zoned: Option<Box<ZonedBlocks>>,
     /// Record of the writes that survive a loss of power, for drives that track this.
     notes: Option<Notes>,
     /// Totals for counters and utilisation.
@@ -201,9 +205,20 @@ impl Flash {
             erased: Vec::new(),
             idle: IdleCollection::new(translation.idle, translation.idle_blocks),
             placed: shape.placement.map(|streams| Box::new(PlacedWrites::new(streams))),
+            zoned: None,
             notes: None,
             activity: Activity::default(),
         }
+    }
+
+    /// Returns this drive with the zones of a description, if they have dies of their own.
+    pub(in crate::media) fn with_zones(
+        self,
+        media: &config::Media,
+        translation: &config::Translation,
+        zones: &config::Zoning,
+    ) -> Flash {
+        Flash { zoned: ZonedBlocks::of(media, translation, zones), ..self }
     }
 
     /// Writes `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
@@ -218,7 +233,9 @@ impl Flash {
         }
         let (mut from, mut last_at, mut first) = (at, at, offset);
         for (unit, part) in units(&self.layout, offset, bytes) {
-            if !self.is_in_line(unit) {
+            if self.zoned.is_some() {
+                from = self.reserve_zoned(now, from, part);
+            } else if !self.is_in_line(unit) {
                 from = self.buffer.reserve(from, self.layout.unit_bytes.into());
             }
             last_at = self.buffer.store(from, part.into());
@@ -227,7 +244,10 @@ impl Flash {
                 notes.hand(now, first, part, Time::NEVER, Time::NEVER);
             }
             first += u64::from(part);
-            self.add_to_line(now, last_at, unit, part);
+            match self.zoned.is_some() {
+                true => self.add_to_zone(now, last_at, unit, part),
+                false => self.add_to_line(now, last_at, unit, part),
+            }
         }
         let stored_at = last_at + self.buffer.command_time();
         let started = (last_at - self.buffer.transfer_time(bytes.into())).max(at);
@@ -273,6 +293,7 @@ impl Flash {
             self.translation.skip(WriteStream::Map, self.layout.line_units() - self.map_line.units);
         }
         self.map_line = OpenLine::default();
+        self.zoned.iter_mut().for_each(|zoned| zoned.lose_buffer());
         self.programming.clear();
         self.programmed_at = Time::ZERO;
         self.buffer.empty();
@@ -289,6 +310,9 @@ impl Flash {
 
     /// Deallocates bytes (trim). Units that lie only partly within them stay.
     pub fn discard(&mut self, offset: u64, bytes: u64) {
+        if self.zoned.is_some() {
+            return self.discard_zones(offset, bytes);
+        }
         let unit_bytes = u64::from(self.layout.unit_bytes);
         if offset == 0 && bytes >= self.capacity_bytes {
             return self.translation.discard_all();
@@ -311,6 +335,9 @@ impl Flash {
 
     /// Returns the counters of the translation layer, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        if let Some(zoned) = &self.zoned {
+            return zoned.counters(self.activity.written_bytes);
+        }
         let counts = self.translation.counts();
         let TranslationShape { blocks, block_units, units, .. } = *self.translation.shape();
         let unit_bytes = u64::from(self.layout.unit_bytes);
@@ -381,6 +408,9 @@ impl Flash {
 
     /// Programs everything in the buffer, also incomplete lines. Returns when that is in the cells.
     fn program_all(&mut self, now: Time, at: Time) -> Time {
+        if self.zoned.is_some() {
+            self.copy_unfilled_lines(now, at, false);
+        }
         for stream in 0..narrow::<u8, usize>(self.lines.len()) {
             let units = self.lines[usize::from(stream)].units;
             if units > 0 {

@@ -82,7 +82,10 @@ impl Flash {
                 }
                 UnitSource::Cells(place) => place,
             };
-            let row = self.layout.row(place);
+            let row = match &self.zoned {
+                Some(zoned) => zoned.row(place),
+                None => self.layout.row(place),
+            };
             match group.as_mut().filter(|group| group.continues(row, place)) {
                 Some(group) => (group.last, group.bytes) = (place, group.bytes + part),
                 None => {
@@ -134,18 +137,29 @@ impl Flash {
 
     /// Returns the place that a unit is read from now.
     fn unit_source(&self, now: Time, unit: u32) -> UnitSource {
-        let place = self.translation.location(unit);
+        let place = match &self.zoned {
+            Some(zoned) => zoned.location(unit),
+            None => self.translation.location(unit),
+        };
         if self.is_in_cells(now, place) { UnitSource::Cells(place) } else { UnitSource::Controller }
     }
 
     /// Returns true if what is at a location has to be read from the cells; false if it is in the controller's memory, or
     /// nowhere.
     pub(super) fn is_in_cells(&self, now: Time, place: UnitLocation) -> bool {
-        let is_filling = self.lines.iter().chain([&self.map_line]).any(|line| line.holds(place));
-        if place == UnitLocation::NONE || is_filling {
+        if place == UnitLocation::NONE {
             return false;
         }
-        let line = place.position / self.layout.line_units_of(place.block);
+        let (is_filling, line) = match &self.zoned {
+            Some(zoned) => (zoned.is_filling(place), zoned.line(place)),
+            None => {
+                let is_filling = self.lines.iter().chain([&self.map_line]).any(|line| line.holds(place));
+                (is_filling, place.position / self.layout.line_units_of(place.block))
+            }
+        };
+        if is_filling {
+            return false;
+        }
         let holds_unit =
             |programming: &&super::ProgrammingLine| programming.block == place.block && programming.line == line;
         self.programming.iter().rev().find(holds_unit).is_none_or(|programming| programming.until <= now)
