@@ -91,6 +91,8 @@ pub fn flash_lifetime(drive: &Drive, pattern: WrittenPattern, block_bytes: u32) 
     let unit_bytes = drive.translation.unit_bytes;
     let write_amplification = match pattern {
         WrittenPattern::Sequential => 1.0,
+        // A zone is written in order, in whatever order zones are.
+        WrittenPattern::Random if drive.zones.is_there() => 1.0,
         WrittenPattern::Random => {
             let unit_shares =
                 f64::from(block_bytes.div_ceil(unit_bytes)) * f64::from(unit_bytes) / f64::from(block_bytes);
