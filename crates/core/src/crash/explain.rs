@@ -161,6 +161,8 @@ fn named(recording: &Recording, place: usize) -> String {
         RecordedOp::Write(_) => "write",
         RecordedOp::Zero => "write zeroes",
         RecordedOp::Trim => "discard",
+        RecordedOp::Reset => "zone reset",
+        RecordedOp::Finish => "zone finish",
         RecordedOp::Flush => "flush",
     };
     format!("The {name} of {bytes} bytes at {offset}")
@@ -191,6 +193,7 @@ mod tests {
         let recording = Recording {
             capacity_bytes: 8192,
             rules: DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush },
+            zones: None,
             requests: vec![write(0), write(1024), write(2048)],
             lines: Vec::new(),
             events: [
