@@ -48,6 +48,10 @@ impl LossClauses {
     }
 }
 
+/// Rule for what is lost of zones.
+const ORDER_OF_ZONES: &str = "It loses the latest changes of a zone, and its write pointer is behind what is left (Zoned Namespace Command \
+                              Set Specification 1.1, section 2.1: a zone is written in order).";
+
 /// Rules by which one drive may lose data with its power.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRules {
@@ -104,7 +108,7 @@ impl LossRules {
         }
     }
 
-    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests.
+    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests; of zones last.
     pub fn applied(&self, state: &ImageState<'_>) -> Vec<String> {
         let mut rules = Vec::new();
         for (&place, loss) in &state.image.lost {
@@ -112,6 +116,9 @@ impl LossRules {
             if !rules.contains(&rule) {
                 rules.push(rule);
             }
+        }
+        if state.image.lost.keys().any(|&place| state.recording.zone(place).is_some()) {
+            rules.push(ORDER_OF_ZONES.into());
         }
         rules
     }

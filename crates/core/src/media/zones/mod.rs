@@ -83,6 +83,19 @@ impl ZoneState {
         ZoneState::Offline,
     ];
 
+    /// Returns the state in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            ZoneState::Empty => "empty",
+            ZoneState::ImplicitlyOpen => "implicitly open",
+            ZoneState::ExplicitlyOpen => "explicitly open",
+            ZoneState::Closed => "closed",
+            ZoneState::Full => "full",
+            ZoneState::ReadOnly => "read-only",
+            ZoneState::Offline => "offline",
+        }
+    }
+
     /// True if the zone counts among the open ones.
     pub fn is_open(self) -> bool {
         matches!(self, ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen)
