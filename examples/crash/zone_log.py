@@ -27,6 +27,10 @@ RECORD_BLOCKS = RECORD // BLOCK
 class ZonedDrive(KeyValueDrive):
     """A drive with zones behind a socket of vfio-user."""
 
+    def _command_sets(self):
+        """Returns the value of CC.CSS for all command sets, which every drive with zones has."""
+        return 0b110
+
     def zones(self):
         """Returns first block, state, number of writable blocks and number of written blocks of each zone."""
         self._submit(self.io, ZONE_RECEIVE, DATA, (0, 0, PAGE // 4 - 1, 0), 1, data_bytes=PAGE)

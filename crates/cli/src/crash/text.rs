@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 100;
 
 /// Returns the results as text.
 pub(super) fn text(report: &CrashReport<'_>) -> String {
-    let mut text = format!("{}\n\n{}\n", durability(report.recording), table(report));
+    let mut text = format!("{}\n{}\n", describe::wrapped(&durability(report.recording), ""), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
         text += &failure(report, smallest);
@@ -50,7 +50,7 @@ fn durability(recording: &Recording) -> String {
     let zones = recording.zones.map_or_else(String::new, |ZoneLayout { zones, zone_blocks, .. }| {
         let each = describe::size(zone_blocks * u64::from(block_bytes));
         let counted = describe::counted(zones.into(), "zone");
-        format!(" It has {counted} of {each}, of each of which a part from its first block on survives.")
+        format!(" It has {counted} of {each}: what survives of a zone are its first blocks.")
     });
     format!("A drive of {size}: {kept}, and {whole}.{zones}")
 }

@@ -49,7 +49,7 @@ impl LossClauses {
 }
 
 /// Rule for what is lost of zones.
-const ORDER_OF_ZONES: &str = "It loses the latest changes of a zone, and its write pointer is behind what is left (Zoned Namespace Command \
+const ORDER_OF_ZONES: &str = "What a zone loses are its latest changes, and its write pointer is behind the others (Zoned Namespace Command \
                               Set Specification 1.1, section 2.1: a zone is written in order).";
 
 /// Rules by which one drive may lose data with its power.
