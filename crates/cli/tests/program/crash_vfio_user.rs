@@ -137,8 +137,9 @@ with Zones(sys.argv[1]) as drive:
     assert others[0] == (0 if second == 1 else 1), others
     assert 'all' not in printed or (first, second) == (1, 1), (first, second)
 ";
+    // Before each flush and action one; the last ones: zone 0 at three lengths and zone 1 at two, then one by one.
     let counted = images("crash-zones-actions", ZONED, write, check);
-    assert!(counted.is_none_or(|images| (8..=14).contains(&images)), "{counted:?}");
+    assert!(counted.is_none_or(|images| images == 10), "{counted:?}");
 }
 
 #[test]
@@ -201,9 +202,9 @@ with BlockDrive(sys.argv[1]) as drive:
     assert not any(values[2:]) or values[1] == 2, values
 ";
     let (plain, placed): (&[&str], &[&str]) = (&["--size", "1m"], &["placed.toml", "--size", "1m"]);
-    // Each of the first two writes, the second after its completion; then each block of the third one, and the deallocation.
+    // Nothing or the first write; the second without it; then both, and any of two further blocks and a deallocation.
     let counted = images("crash-vfio-blocks", plain, write, check);
-    assert!(counted.is_none_or(|images| images == 13), "{counted:?}");
+    assert!(counted.is_none_or(|images| images == 11), "{counted:?}");
     if !programs::are_here(&["python3"]) {
         return;
     }
@@ -213,7 +214,7 @@ with BlockDrive(sys.argv[1]) as drive:
     std::fs::write(here.join("placed.toml"), drive).unwrap();
     let by_handle = write.replace("[3, 4]", "[3, 4], 2 << 20, 3 << 16");
     let (ran, document) = crash(&here, placed, &by_handle, check);
-    assert_eq!((ran.code, &document["images"]["possible"]), (Some(0), &13.into()), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!((ran.code, &document["images"]["possible"]), (Some(0), &11.into()), "{}{}", ran.stdout, ran.stderr);
 }
 
 #[test]
