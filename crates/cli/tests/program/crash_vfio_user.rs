@@ -149,18 +149,18 @@ fn log_in_zones_survives_with_flushes_and_is_caught_without() {
     }
     let here = directory("crash-zones-log");
     let log = Path::new(ROOT).join("examples/crash/zone_log.py");
-    let run = |flag: &str, recording: &str| -> (Ran, Value) {
+    let run = |records: u32, flag: &str, recording: &str| -> (Ran, Value) {
         let command = |words: &str| format!("python3 -S {} \"$socket\" {words}", log.display());
         let mut crash = program();
         crash.current_dir(&here).arg("crash").args(ZONED).args(["--vfio-user", "--json", "--images", "40"]);
-        crash.args(["--run", &command(&format!("write 70 {flag}")), "--record", recording]);
+        crash.args(["--run", &command(&format!("write {records} {flag}")), "--record", recording]);
         let ran = Ran::from(crash.args(["--check", &command("check \"$printed\"")]).output().unwrap());
         let document = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
         (ran, document)
     };
-    let (ran, report) = run("", "flushed.recording");
-    assert_eq!((ran.code, &report["recording"]["zone_resets"]), (Some(0), &0.into()), "{}{report}", ran.stderr);
-    let (ran, report) = run("no-flush", "trusting.recording");
+    let (ran, report) = run(140, "", "flushed.recording");
+    assert_eq!((ran.code, &report["recording"]["zone_resets"]), (Some(0), &1.into()), "{}{report}", ran.stderr);
+    let (ran, report) = run(70, "no-flush", "trusting.recording");
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let smallest = &report["smallest_failure"];
     let words = smallest["words"].to_string();

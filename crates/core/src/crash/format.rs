@@ -116,21 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     let prepared = reader.u64()?;
     let has_zones = bytes.starts_with(&MAGIC_OF_ZONES);
     let zones = has_zones.then(|| take_zones(&mut reader)).transpose()?;
-    let block = rules.block_bytes;
-    let are_blocks = BLOCK_BYTES.contains(&block)
-        && rules.atomic_bytes >= block
-        && rules.atomic_bytes.is_multiple_of(block)
-        && (1..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
-        && capacity_bytes.is_multiple_of(block.into());
-    if !are_blocks {
-        return Err("a recording of a drive that cannot be: its size, block or atomic unit");
-    }
-    let are_whole = |zones: ZoneLayout| {
-        zones.zone_blocks.checked_mul(zones.zones.into()) == Some(capacity_bytes / u64::from(block))
-    };
-    if !zones.is_none_or(are_whole) {
-        return Err("a recording of zones that are another size than the drive");
-    }
+    check_drive(capacity_bytes, &rules, zones)?;
     let mut recording = Recording {
         capacity_bytes,
         rules,
@@ -148,6 +134,24 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
         return Err("a recording with a request that its zone refuses");
     }
     Ok(recording)
+}
+
+/// Checks that there can be a drive of this size, with such blocks and zones.
+fn check_drive(capacity_bytes: u64, rules: &DurabilityRules, zones: Option<ZoneLayout>) -> Result<(), &'static str> {
+    let block = rules.block_bytes;
+    let are_blocks = BLOCK_BYTES.contains(&block)
+        && rules.atomic_bytes >= block
+        && rules.atomic_bytes.is_multiple_of(block)
+        && (1..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
+        && capacity_bytes.is_multiple_of(block.into());
+    if !are_blocks {
+        return Err("a recording of a drive that cannot be: its size, block or atomic unit");
+    }
+    let blocks = |zones: ZoneLayout| zones.zone_blocks.checked_mul(zones.zones.into());
+    match zones.is_none_or(|zones| blocks(zones) == Some(capacity_bytes / u64::from(block))) {
+        true => Ok(()),
+        false => Err("a recording of zones that are another size than the drive"),
+    }
 }
 
 fn take_zones(reader: &mut RecordingReader<'_>) -> Result<ZoneLayout, &'static str> {
