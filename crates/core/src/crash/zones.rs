@@ -4,7 +4,7 @@
 //! which may be the first blocks of a write. Everything up to a durable change is durable with it. The zones themselves say what follows
 //! from the changes that survive: [`Zones`] are asked for each of them, and lose their power then.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::image::{Image, Loss};
 use super::recording::{RecordedOp, Recording};
@@ -79,19 +79,20 @@ impl Image {
     /// Returns the image with the losses in each zone that follow from its first one: everything behind it. Of a torn request, as many
     /// blocks are there as before, which are its first ones.
     pub(super) fn in_order(mut self, recording: &Recording, timeline: &CutTimeline) -> Image {
-        let mut cut_off: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut cut_off: BTreeSet<u32> = BTreeSet::new();
         let unsettled = timeline.settled(self.cut)..timeline.arrived(self.cut);
         for place in unsettled.filter(|_| recording.zones.is_some()) {
             let Some(zone) = recording.zone(place) else { continue };
-            if cut_off.contains_key(&zone) {
-                self.lost.insert(place, Loss::All);
-            } else if let Some(lost) = self.lost.get_mut(&place) {
-                cut_off.insert(zone, place);
-                if let Loss::AllBut(there) = lost {
+            match self.lost.get_mut(&place) {
+                _ if cut_off.contains(&zone) => drop(self.lost.insert(place, Loss::All)),
+                None => continue,
+                Some(Loss::All) => {}
+                Some(Loss::AllBut(there)) => {
                     let blocks = there.iter().map(|(first, last)| last - first + 1).sum::<u32>();
                     *there = vec![(0, blocks - 1)];
                 }
             }
+            cut_off.insert(zone);
         }
         self
     }
