@@ -126,20 +126,25 @@ class KeyValueDrive:
         return {"size": size, "used": used, "longest key": key_bytes, "largest value": value_bytes, "most keys": keys}
 
     def _enable(self):
-        """Starts the controller with all command sets, and creates a pair of queues."""
-        if not self._register(CAP, 8) & FURTHER_SETS:
-            raise DriveError("the drive has logical blocks alone; serve one with [key_value]")
+        """Starts the controller, and creates a pair of queues."""
+        command_sets = self._command_sets()
         self._set_register(CC, 0)
         self._wait_until_ready(0)
         self._set_register(AQA, (ENTRIES - 1) | (ENTRIES - 1) << 16)
         for register, address in ((ASQ, ADMIN_QUEUE), (ACQ, ADMIN_COMPLETIONS)):
             self._set_register(register, address)
             self._set_register(register + 4, 0)
-        self._set_register(CC, 1 | 0b110 << 4 | 6 << 16 | 4 << 20)
+        self._set_register(CC, 1 | command_sets << 4 | 6 << 16 | 4 << 20)
         self._wait_until_ready(1)
         size = (ENTRIES - 1) << 16 | 1
         self._submit(self.admin, CREATE_COMPLETION_QUEUE, COMPLETIONS, (size, 1))
         self._submit(self.admin, CREATE_SUBMISSION_QUEUE, QUEUE, (size, 1 | 1 << 16))
+
+    def _command_sets(self):
+        """Returns the value of CC.CSS with which the controller starts: that of all command sets."""
+        if not self._register(CAP, 8) & FURTHER_SETS:
+            raise DriveError("the drive has logical blocks alone; serve one with [key_value]")
+        return 0b110
 
     def _command(self, opcode, key, data_bytes=0, options=0):
         """Has the drive execute a command for a key. Returns dword 0 of its completion."""

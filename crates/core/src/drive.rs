@@ -333,9 +333,8 @@ impl Drive {
     /// from `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         let Drive { media, controller, buffer, translation, placement, zones, volume, .. } = self;
-        let memory =
-            media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, zones, seed);
-        memory.limited(volume, media.capacity_mib)
+        let memory = media::Media::of(media, seed).behind(media, controller, buffer, translation, placement, seed);
+        memory.with_zones(media, translation, zones).limited(volume, media.capacity_mib)
     }
 
     /// Number and size of the zones, in logical blocks, if the drive has zones.

@@ -67,6 +67,7 @@ fn recording() -> PathBuf {
     let recording = Recording {
         capacity_bytes: 4096,
         rules: DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush },
+        zones: None,
         requests: vec![write],
         lines: Vec::new(),
         events: vec![RecordedEvent::Arrived(0)],

@@ -55,6 +55,7 @@ impl Tracker {
             recording: Recording {
                 capacity_bytes: limits.capacity_bytes,
                 rules,
+                zones: None,
                 requests: Vec::new(),
                 lines: Vec::new(),
                 events: Vec::new(),
@@ -288,8 +289,8 @@ fn lay(request: &RecordedCommand, rules: &DurabilityRules, loss: Option<&Loss>, 
         let offset = request.offset + first as u64;
         match &request.kind {
             RecordedOp::Write(data) => bytes.write(offset, &data[first..end]),
-            RecordedOp::Zero | RecordedOp::Trim => bytes.zero(offset, (end - first) as u64),
-            RecordedOp::Flush => {}
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset => bytes.zero(offset, (end - first) as u64),
+            RecordedOp::Finish | RecordedOp::Flush => {}
         }
     };
     match loss {

@@ -60,6 +60,7 @@ fn example() -> Recording {
     Recording {
         capacity_bytes: 64 << 10,
         rules: DurabilityRules { block_bytes: 512, atomic_bytes: 1024, durability: Durability::OnFlush },
+        zones: None,
         requests: vec![
             request(write(1, 1), 0, 1, false),
             request(write(2, 2), 1, 2, true),

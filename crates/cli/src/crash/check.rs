@@ -4,18 +4,21 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use phaselink_core::crash::recording::Recording;
 use phaselink_core::crash::view::{ImageView, footprint};
-use phaselink_core::crash::{CutTimeline, Image};
+use phaselink_core::crash::{CutTimeline, Image, zones};
+use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problem;
+use phaselink_serve::device::Stop;
 use phaselink_serve::device::tally::locked;
 
 use super::plain::PlainFile;
+use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::progress::Progress;
 
@@ -31,6 +34,8 @@ pub(super) struct Checks<'a> {
     pub timeline: &'a CutTimeline,
     footprint: Vec<Range<usize>>,
     command: &'a str,
+    /// Drive with which the command gets each image over vfio-user, too.
+    drive: Option<&'a Drive>,
     limit: Duration,
     pub stopped: &'a AtomicBool,
 }
@@ -58,6 +63,8 @@ pub(super) struct Worker<'a> {
     view: ImageView<'a>,
     image: PlainFile,
     printed: std::path::PathBuf,
+    /// Place of the socket of an image over vfio-user.
+    socket: SocketFolder,
 }
 
 impl CheckVerdict {
@@ -68,15 +75,17 @@ impl CheckVerdict {
 }
 
 impl<'a> Checks<'a> {
-    /// Creates the checks of a recording by this shell command, each within `limit`.
+    /// Creates the checks of a recording by this shell command, each within `limit`. The command gets the images over vfio-user as well
+    /// if `drive` is given, which is the recorded one.
     pub(super) fn new(
         recording: &'a Recording,
         timeline: &'a CutTimeline,
         command: &'a str,
+        drive: Option<&'a Drive>,
         limit: Duration,
         stopped: &'a AtomicBool,
     ) -> Checks<'a> {
-        Checks { recording, timeline, footprint: footprint(recording), command, limit, stopped }
+        Checks { recording, timeline, footprint: footprint(recording), command, drive, limit, stopped }
     }
 
     /// Creates a worker with its files in a new folder.
@@ -85,11 +94,13 @@ impl<'a> Checks<'a> {
     /// If they cannot be made.
     pub(super) fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
         let made = std::fs::create_dir(folder).and_then(|()| {
-            PlainFile::create(&folder.join("image"), self.recording.blocks(), self.recording.rules.block_bytes)
+            let blocks = self.recording.blocks();
+            let image = PlainFile::create(&folder.join("image"), blocks, self.recording.rules.block_bytes)?;
+            Ok((image, SocketFolder::create(folder)?))
         });
-        let image = made.map_err(unwritable)?;
+        let (image, socket) = made.map_err(unwritable)?;
         let view = ImageView::new(self.recording, self.timeline);
-        Ok(Worker { checks: self, view, image, printed: folder.join("printed") })
+        Ok(Worker { checks: self, view, image, printed: folder.join("printed"), socket })
     }
 
     /// Checks all images, which are in the order of their cuts, until the user stops it.
@@ -146,26 +157,44 @@ impl Worker<'_> {
     /// # Errors
     /// If the image cannot be written, or the check not run.
     pub(super) fn check(&mut self, image: &Image) -> Result<CheckVerdict, Problem> {
-        let Checks { recording, footprint, command, limit, stopped, .. } = self.checks;
+        let Checks { recording, footprint, drive, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();
         std::fs::write(&self.printed, printed).map_err(unwritable)?;
-        self.run(command, *limit, stopped)
-            .map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
+        let ran = match drive {
+            None => self.run(None, &|| self.checks.stopped.load(Ordering::Relaxed)),
+            Some(drive) => self.run_served(drive, image)?,
+        };
+        ran.map_err(|error| Problem::new("--check", None, format!("the command cannot be run: {error}"), ""))
     }
 
-    fn run(&self, command: &str, limit: Duration, stopped: &AtomicBool) -> io::Result<CheckVerdict> {
+    /// Runs the check while the image is served over vfio-user.
+    fn run_served(&mut self, drive: &Drive, image: &Image) -> Result<io::Result<CheckVerdict>, Problem> {
+        let Checks { recording, timeline, footprint, stopped, .. } = self.checks;
+        let failed = |found: String| Problem::new("crash", None, found, "");
+        let zones = zones::zones(recording, timeline, image).map_err(failed)?;
+        let store = served::store_of(self.view.show(image), footprint, zones.as_ref())?;
+        let front = self.socket.bind(drive, store.geometry())?;
+        let stop = Arc::new(Stop::new().map_err(|error| failed(error.to_string()))?);
+        let server = served::server(drive, store, None, stop, front);
+        let socket = self.socket.path();
+        let ran = served::during(&server, stopped, |stopped| self.run(Some(&socket), stopped));
+        ran.map_err(|error| failed(format!("an image cannot be served: {error}")))
+    }
+
+    fn run(&self, socket: Option<&Path>, stopped: &dyn Fn() -> bool) -> io::Result<CheckVerdict> {
+        let Checks { command, limit, .. } = self.checks;
         let (output, writer) = io::pipe()?;
         let mut command = child::shell(command);
         command.env("image", &self.image.path).env("file", &self.image.path).env("printed", &self.printed);
+        command.envs(socket.map(|socket| ("socket", socket)));
         command.stdout(Stdio::from(writer.try_clone()?)).stderr(Stdio::from(writer));
         let mut said = Vec::new();
         let hear = |piece: &[u8]| {
             let room = SAID_BYTES_MAX - said.len();
             said.extend_from_slice(&piece[..room.min(piece.len())]);
         };
-        let stopped = || stopped.load(Ordering::Relaxed);
-        let end = child::run(&mut command, output, Some(limit), stopped, hear)?;
+        let end = child::run(&mut command, output, Some(*limit), stopped, hear)?;
         Ok(CheckVerdict { end, said: String::from_utf8_lossy(&said).into() })
     }
 }

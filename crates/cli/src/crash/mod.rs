@@ -4,6 +4,7 @@
 mod check;
 mod plain;
 mod record;
+mod served;
 mod text;
 
 use std::fs::File;
@@ -22,6 +23,7 @@ use phaselink_core::crash::{CutTimeline, Image};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::workload;
 use phaselink_serve::device;
 
@@ -40,6 +42,10 @@ const EXAMPLES: &str = include_str!("../../help/crash.txt");
 const SHRINKING_CHECKS_MAX: usize = 200;
 /// Largest number of bytes read of a file: more than any recording has.
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
+/// Size of a drive without zones for which none is given.
+const SIZE_BYTES: u64 = 64 << 20;
+/// Largest zone: a request of a recording has fewer bytes than 32 bits count.
+const ZONE_BYTES_MAX: u64 = 2 << 30;
 /// Block size of a drive without a description, as most NVMe drives have it.
 const BLOCK_BYTES: u32 = 512;
 /// Block size below which blocks are lines of a memory.
@@ -52,7 +58,7 @@ const BLOCK_BYTES_MIN: u32 = 64;
 pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive, that sets block size and durability [default: blocks of 512 bytes and a
     /// volatile write cache, as a plain NVMe drive]
-    #[arg(value_name = "DRIVE", conflicts_with = "replay")]
+    #[arg(value_name = "DRIVE")]
     drive: Option<String>,
     /// Run this shell command and record what it writes to the drive at $uri (NBD); what it prints is for --check
     #[arg(long, value_name = "COMMAND")]
@@ -61,8 +67,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND", requires = "run")]
     prepare: Option<String>,
     /// Give --run and --prepare the drive as a plain file, $file; needs nbdfuse
-    #[arg(long, requires = "run")]
+    #[arg(long, requires = "run", conflicts_with = "vfio_user")]
     file: bool,
+    /// Give all commands the drive over vfio-user, at the socket $socket, in place of NBD; --check has the image there, with its
+    /// zones; with --replay, DRIVE is the recorded one
+    #[arg(long)]
+    vfio_user: bool,
     /// Run this shell command on each image, a plain file at $image; 0 means that the application has survived
     #[arg(long, value_name = "COMMAND")]
     check: String,
@@ -72,9 +82,9 @@ pub(crate) struct Arguments {
     /// Timeout of a check in seconds; a check that takes longer has failed
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Size of the drive
-    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size, conflicts_with = "replay")]
-    size: u64,
+    /// Size of the drive [default: 64m, or all zones of a drive that has some]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "replay")]
+    size: Option<u64>,
     /// Atomic write size: the longest write that a power cut leaves whole or undone [default: one block, or as
     /// recorded]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -131,23 +141,31 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let record = create("--record", arguments.record.as_deref())?;
     let folder = tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(no_folder)?;
     let stopped = interrupt::flag();
-    let (recorded, rules) = match replayed {
-        Some(recording) => (Some(arguments.with_atomic_write(recording)?), None),
+    let drive = arguments.drive()?;
+    let (recorded, drive) = match replayed {
+        Some(recording) => {
+            let drive = arguments.replayed_drive(drive, &recording)?;
+            (Some(arguments.with_atomic_write(recording)?), drive)
+        }
         None => {
-            let wanted = arguments.wanted()?;
-            let rules = arguments.drive.is_some().then(|| LossRules::of(&wanted.drive));
-            (record::record(wanted, folder.path(), &stopped)?, rules)
+            let wanted = arguments.wanted(drive)?;
+            let drive = wanted.drive.clone();
+            (record::record(wanted, folder.path(), &stopped)?, drive)
         }
     };
     let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
     // Without a drive, the rules are those of every recording.
-    let rules = rules.unwrap_or_else(|| LossRules::of_recording(&recording));
+    let rules = match arguments.drive {
+        Some(_) => LossRules::of(&drive),
+        None => LossRules::of_recording(&recording),
+    };
     if let Some(target) = record {
         keep(target, &recording)?;
     }
     let timeline = CutTimeline::new(&recording);
     let limit = Duration::from_secs(arguments.timeout);
-    let checks = Checks::new(&recording, &timeline, &arguments.check, limit, &stopped);
+    let served = arguments.vfio_user.then_some(&drive);
+    let checks = Checks::new(&recording, &timeline, &arguments.check, served, limit, &stopped);
     let images = match &arguments.image {
         Some(name) => vec![Image::parse(name, &recording, &timeline)?],
         None => sample::images(&recording, &timeline, arguments.images as usize, arguments.seed),
@@ -197,8 +215,8 @@ fn read(path: &Path) -> Result<Recording, Problem> {
 /// Reads a file, or enough of it to show that it is no recording: it may be a device without an end.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(path)?, Vec::new());
-    (&mut file).take(format::MAGIC.len() as u64).read_to_end(&mut bytes)?;
-    if bytes == format::MAGIC {
+    (&mut file).take(format::MAGIC_BYTES as u64).read_to_end(&mut bytes)?;
+    if format::is_begun(&bytes) {
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
@@ -222,38 +240,91 @@ fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
 }
 
 impl Arguments {
-    fn wanted(&self) -> Result<NamedTrace<'_>, Problems> {
-        let drive = match &self.drive {
-            Some(word) => input::drive(word, &self.flags.resolve()?)?.into_drive(),
-            None => self.plain_drive()?,
+    /// Returns the drive that is named, or the plain one.
+    fn drive(&self) -> Result<Drive, Problems> {
+        match &self.drive {
+            Some(word) => Ok(input::drive(word, &self.flags.resolve()?)?.into_drive()),
+            None => Ok(self.plain_drive()?),
+        }
+    }
+
+    /// Checks that the commands can use what a drive stores.
+    fn check_drive(&self, drive: &Drive) -> Result<(), Problem> {
+        let (found, allowed) = match (drive.zones.is_there() && !self.vfio_user, drive.key_value.is_there()) {
+            (_, true) => (
+                "stores values by their keys, and the commands would write blocks",
+                "a drive with logical blocks, or --set key_value.value_max_kib=0",
+            ),
+            (true, false) => (
+                "has zones, and the commands would write anywhere",
+                "--vfio-user, a drive without zones, or --set zones.size_mib=0",
+            ),
+            (false, false) => return Ok(()),
         };
+        Err(Problem::new("crash", None, format!("{} {found}", drive.name), allowed))
+    }
+
+    fn wanted(&self, drive: Drive) -> Result<NamedTrace<'_>, Problems> {
+        self.check_drive(&drive)?;
         let (block_bytes, durability) = match self.drive {
             Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Durability::of(&drive)),
             None => (BLOCK_BYTES, Durability::OnFlush),
         };
         let of_drive = drive.protocol().atomic_bytes(&drive).max(block_bytes);
         let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(of_drive);
-        if !self.size.is_multiple_of(block_bytes.into()) {
-            let found = format!("{} bytes, which are no whole blocks", self.size);
-            return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
-        }
-        if drive.zones.is_there() {
-            let found = format!("{} has zones, and the commands would write anywhere", drive.name);
-            return Err(Problem::new("crash", None, found, "a drive without zones, or --set zones.size_mib=0").into());
-        }
-        if drive.key_value.is_there() {
-            let found = format!("{} stores values by their keys, and the commands would write blocks", drive.name);
-            let allowed = "a drive with logical blocks, or --set key_value.value_max_kib=0";
-            return Err(Problem::new("crash", None, found, allowed).into());
-        }
+        let capacity_bytes = self.capacity_bytes(&drive, block_bytes)?;
+        let drive = of_size(drive, capacity_bytes);
         Ok(NamedTrace {
+            zones: drive.zone_layout(),
             drive,
-            capacity_bytes: self.size,
+            capacity_bytes,
             rules: DurabilityRules { block_bytes, atomic_bytes, durability },
             prepare: self.prepare.as_deref(),
             run: self.run.as_deref().unwrap_or_default(),
             file: self.file,
+            vfio_user: self.vfio_user,
         })
+    }
+
+    /// Returns the size of `--size`, or that of a drive to which none is given.
+    fn capacity_bytes(&self, drive: &Drive, block_bytes: u32) -> Result<u64, Problem> {
+        let wrong = |found: String, allowed: String| Err(Problem::new("--size", None, found, allowed));
+        let zone_bytes = drive.zones.is_there().then_some(drive.zones.size_mib << 20);
+        let unit_bytes = zone_bytes.unwrap_or(block_bytes.into());
+        let whole = zone_bytes.map_or(SIZE_BYTES, |_| drive.media.capacity_bytes());
+        let bytes = self.size.unwrap_or(whole);
+        match zone_bytes {
+            Some(zone) if zone > ZONE_BYTES_MAX => {
+                wrong(format!("zones of {zone} bytes"), format!("zones of at most {ZONE_BYTES_MAX} bytes"))
+            }
+            Some(zone) if bytes > CAPACITY_BYTES_MAX => {
+                let most = CAPACITY_BYTES_MAX / zone * zone;
+                wrong(format!("{} has {bytes} bytes", drive.name), format!("--size up to {most}"))
+            }
+            _ if !bytes.is_multiple_of(unit_bytes) => {
+                let unit = if zone_bytes.is_some() { "zones" } else { "blocks" };
+                wrong(format!("{bytes} bytes, which are no whole {unit}"), format!("multiples of {unit_bytes}"))
+            }
+            _ => Ok(bytes),
+        }
+    }
+
+    /// Returns the drive of a recording, with which its images are served over vfio-user.
+    ///
+    /// # Errors
+    /// If a drive is named that has no use, or it is another one than was recorded.
+    fn replayed_drive(&self, drive: Drive, recording: &Recording) -> Result<Drive, Problem> {
+        if self.drive.is_some() && !self.vfio_user {
+            let allowed = "no DRIVE, or --vfio-user with the drive that was recorded";
+            return Err(Problem::new("--replay", None, format!("{} is named beside a recording", drive.name), allowed));
+        }
+        let drive = of_size(drive, recording.capacity_bytes);
+        let has_blocks = self.drive.is_none() || device::geometry(&drive).block_bytes == recording.rules.block_bytes;
+        if self.vfio_user && !(has_blocks && drive.zone_layout() == recording.zones) {
+            let found = format!("the recorded drive has other blocks or zones than {}", drive.name);
+            return Err(Problem::new("--replay", None, found, "DRIVE and its --set as they were recorded"));
+        }
+        Ok(drive)
     }
 
     /// Returns the atomic write size of `--atomic-write` on a drive with such blocks.
@@ -285,8 +356,9 @@ impl Arguments {
                 "a drive before it, by its name or file",
             ));
         }
-        // Any shipped drive will do: only its name is used.
-        let drive = shipped::names().next().and_then(Drive::shipped);
+        // Hosts over vfio-user find more of it than its name.
+        let is_meant = |drive: &Drive| !self.vfio_user || drive.protocol().attaches(Attachment::PciFunction);
+        let drive = shipped::names().filter_map(Drive::shipped).find(is_meant);
         drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
     }
 
@@ -355,7 +427,15 @@ impl Arguments {
         // A recording contains the atomic write size of its drive.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();
         let atomic = if is_other { format!(" --atomic-write {}", rules.atomic_bytes) } else { String::new() };
-        format!("phaselink crash --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
+        let drive = if self.vfio_user { self.served_drive() } else { String::new() };
+        format!("phaselink crash{drive} --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
+    }
+
+    /// Returns the words of the command line that name the drive over vfio-user.
+    fn served_drive(&self) -> String {
+        let set = self.flags.texts().into_iter().map(|text| format!(" --set {}", quoted(&text)));
+        let named = self.drive.iter().map(|drive| format!(" {}", quoted(drive)));
+        named.chain(set).chain([String::from(" --vfio-user")]).collect()
     }
 
     fn print(&self, report: &CrashReport<'_>, target: Option<Target>) -> Result<(), Failure> {
@@ -369,6 +449,14 @@ impl Arguments {
         }
         Ok(())
     }
+}
+
+/// Returns a drive with as many of its zones as fit so many bytes; a drive without zones stays as it is.
+fn of_size(mut drive: Drive, capacity_bytes: u64) -> Drive {
+    if drive.zones.is_there() {
+        drive.media.capacity_mib = capacity_bytes >> 20;
+    }
+    drive
 }
 
 /// Returns a word quoted for the shell.

@@ -296,6 +296,7 @@ mod tests {
         Recording {
             capacity_bytes: CAPACITY as u64,
             rules: DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush },
+            zones: None,
             events: (0..requests.len()).map(RecordedEvent::Arrived).collect(),
             requests,
             lines: Vec::new(),

@@ -5,22 +5,22 @@ use std::io::{self, PipeReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use phaselink_core::crash::recording::{DurabilityRules, Recording};
 use phaselink_core::drive::Drive;
+use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_serve::device::history::History;
+use phaselink_serve::device::Stop;
+use phaselink_serve::device::history::{History, NoRecording};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::front::kind::Front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::{Address, Uri};
 use phaselink_serve::front::nbd::{ExportSocket, Nbd};
-use phaselink_serve::model::wall::Wait;
-use phaselink_serve::server::Server;
 
+use super::served::{self, SocketFolder};
 use crate::child::{self, CommandEnd};
 use crate::mount::{self, FILE_TOOLS, Mount};
 
@@ -33,9 +33,24 @@ pub(super) struct NamedTrace<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: DurabilityRules,
+    /// Zones, which only drives over vfio-user have.
+    pub zones: Option<ZoneLayout>,
     pub prepare: Option<&'a str>,
     pub run: &'a str,
     pub file: bool,
+    /// True if commands get the drive over vfio-user.
+    pub vfio_user: bool,
+}
+
+/// Way in which commands reach the recorded drive.
+#[derive(Debug)]
+struct CommandAccess {
+    /// Variable of the commands' environment, with its value.
+    variable: (&'static str, String),
+    /// Address over NBD, from which the plain file is mounted; empty over vfio-user.
+    uri: String,
+    /// Bound front-end.
+    front: Box<dyn Front>,
 }
 
 /// Serves the drive while its commands run, and records their requests.
@@ -51,60 +66,69 @@ pub(super) fn record(
         mount::check("--file", &[FILE_TOOLS])?;
     }
     let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
-    let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
+    let CommandAccess { variable, uri, front } = wanted.bind(folder)?;
     let stop = Arc::new(Stop::new().map_err(failed)?);
     let history = History::new(wanted.capacity_bytes, wanted.rules, RECORDING_BYTES_MAX, Arc::clone(&stop));
-    let history = Arc::new(history);
-    let server = server(&wanted, &uri, Arc::clone(&history), stop)?;
-    let ran = thread::scope(|scope| {
-        let serving = scope.spawn(|| server.run());
-        let _stop = server.device.stop.at_the_end();
-        // Clients of a server that has stopped by itself would wait for ever.
-        let stopped = || stopped.load(Ordering::Relaxed) || server.device.stop.is_requested();
-        let ran = commands(&wanted, &uri.to_string(), folder, &history, &stopped);
-        server.device.stop.request();
-        let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("the server has failed")));
-        served.map_err(failed)?;
-        ran
-    });
-    let Some(recording) = history.finish() else {
-        let found = format!("the commands write more than {} GiB", RECORDING_BYTES_MAX >> 30);
-        return Err(Problem::new("--run", None, found, "a shorter run, whose every write is kept").into());
-    };
+    let history = Arc::new(history.of_zones(wanted.zones));
+    let server = served::server(&wanted.drive, wanted.store()?, Some(Arc::clone(&history)), stop, front);
+    let ran = served::during(&server, stopped, |stopped| commands(&wanted, variable, &uri, folder, &history, stopped));
+    let ran = ran.map_err(failed)?;
+    let recording = history.finish().map_err(|reason| match reason {
+        NoRecording::TooLong => {
+            let found = format!("the commands write more than {} GiB", RECORDING_BYTES_MAX >> 30);
+            Problem::new("--run", None, found, "a shorter run, whose every write is kept")
+        }
+        NoRecording::Unsupported(what) => {
+            let found = format!("the commands {what}, which is not recorded");
+            Problem::new(
+                "--run",
+                None,
+                found,
+                "commands that read, write, deallocate and flush blocks, and act on zones",
+            )
+        }
+    })?;
     Ok(ran?.then_some(recording))
 }
 
-fn server(wanted: &NamedTrace<'_>, uri: &Uri, history: Arc<History>, stop: Arc<Stop>) -> Result<Server, Problems> {
-    let NamedTrace { drive, capacity_bytes, rules, .. } = wanted;
-    let geometry = Geometry { capacity_bytes: *capacity_bytes, block_bytes: rules.block_bytes };
-    // A file may be written anywhere: partial blocks become whole ones, as in the page cache of a host.
-    let any = Geometry { block_bytes: 1, ..geometry };
-    let export = Export { name: String::new(), geometry: any, structured_replies: true };
-    let front = Nbd(vec![ExportSocket { listener: Listener::bind(uri)?, export }]);
-    let device = Device {
-        drive: Arc::new(drive.clone()),
-        store: Arc::new(Store::in_memory(geometry)?),
-        tallies: Arc::default(),
-        record: None,
-        history: Some(history),
-        faults: Arc::default(),
-        stop,
-    };
-    Ok(Server {
-        device,
-        timing: false,
-        wait: Wait::Adaptive,
-        seed: 1,
-        fronts: vec![Box::new(front)],
-        metrics: None,
-        device_threads: 1,
-        control: None,
-    })
+impl NamedTrace<'_> {
+    fn geometry(&self) -> Geometry {
+        Geometry { capacity_bytes: self.capacity_bytes, block_bytes: self.rules.block_bytes }
+    }
+
+    fn store(&self) -> Result<Store, Problem> {
+        let store = Store::in_memory(self.geometry())?;
+        match self.zones {
+            Some(zones) => store.with_zones(zones),
+            None => Ok(store),
+        }
+    }
+
+    /// Binds the address of the drive, in or below a folder.
+    fn bind(&self, folder: &Path) -> Result<CommandAccess, Problem> {
+        let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
+        if self.vfio_user {
+            let socket = SocketFolder::create(folder).map_err(failed)?;
+            let variable = ("socket", socket.path().display().to_string());
+            return Ok(CommandAccess {
+                variable,
+                uri: String::new(),
+                front: socket.bind(&self.drive, self.geometry())?,
+            });
+        }
+        let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
+        // A file may be written anywhere: partial blocks become whole ones, as in the page cache of a host.
+        let any = Geometry { block_bytes: 1, ..self.geometry() };
+        let export = Export { name: String::new(), geometry: any, structured_replies: true };
+        let front = Nbd(vec![ExportSocket { listener: Listener::bind(&uri)?, export }]);
+        Ok(CommandAccess { variable: ("uri", uri.to_string()), uri: uri.to_string(), front: Box::new(front) })
+    }
 }
 
 /// Runs both commands; returns false if the user has stopped them.
 fn commands(
     wanted: &NamedTrace<'_>,
+    variable: (&str, String),
     uri: &str,
     folder: &Path,
     history: &History,
@@ -118,8 +142,13 @@ fn commands(
     });
     let mounted = mounted.transpose()?;
     let file = mounted.as_ref().map(|_| path.as_path());
+    let command = |text: &str| {
+        let mut command = child::shell(text);
+        command.env(variable.0, &variable.1).envs(file.map(|file| ("file", file)));
+        command
+    };
     if let Some(prepare) = wanted.prepare {
-        if !is_done("--prepare", command(prepare, uri, file), stopped, |_| ())? {
+        if !is_done("--prepare", command(prepare), stopped, |_| ())? {
             return Ok(false);
         }
         history.prepared();
@@ -133,15 +162,9 @@ fn commands(
             }
         }
     };
-    let is_done = is_done("--run", command(wanted.run, uri, file), stopped, hear)?;
+    let is_done = is_done("--run", command(wanted.run), stopped, hear)?;
     mounted.map(Mount::finish).transpose()?;
     Ok(is_done)
-}
-
-fn command(text: &str, uri: &str, file: Option<&Path>) -> Command {
-    let mut command = child::shell(text);
-    command.env("uri", uri).envs(file.map(|file| ("file", file)));
-    command
 }
 
 /// Runs a command and reads its standard output; returns false if the user has stopped it.

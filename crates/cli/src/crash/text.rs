@@ -6,7 +6,8 @@ use phaselink_core::crash::explain::ImageState;
 use phaselink_core::crash::image::Pieces;
 use phaselink_core::crash::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
 use phaselink_core::crash::sample::ImageCount;
-use phaselink_core::crash::{Image, Loss};
+use phaselink_core::crash::{Image, Loss, zones};
+use phaselink_core::media::zones::ZoneLayout;
 use phaselink_core::problem::printable;
 use phaselink_core::report::{Table, units};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ const NAMED_MAX: usize = 100;
 
 /// Returns the results as text.
 pub(super) fn text(report: &CrashReport<'_>) -> String {
-    let mut text = format!("{}\n\n{}\n", durability(report.recording), table(report));
+    let mut text = format!("{}\n{}\n", describe::wrapped(&durability(report.recording), ""), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
         text += &failure(report, smallest);
@@ -46,7 +47,12 @@ fn durability(recording: &Recording) -> String {
             describe::size(atomic_bytes.into())
         ),
     };
-    format!("A drive of {size}: {kept}, and {whole}.")
+    let zones = recording.zones.map_or_else(String::new, |ZoneLayout { zones, zone_blocks, .. }| {
+        let each = describe::size(zone_blocks * u64::from(block_bytes));
+        let counted = describe::counted(zones.into(), "zone");
+        format!(" It has {counted} of {each}: what survives of a zone are its first blocks.")
+    });
+    format!("A drive of {size}: {kept}, and {whole}.{zones}")
 }
 
 /// Number of requests of each kind.
@@ -55,6 +61,8 @@ struct RequestCounts {
     bytes: u64,
     trims: u64,
     zeroes: u64,
+    resets: u64,
+    finishes: u64,
     flushes: u64,
     durable: u64,
 }
@@ -68,28 +76,37 @@ fn counts(recording: &Recording) -> RequestCounts {
         bytes: writes.map(|request| u64::from(request.bytes)).sum(),
         trims: count(&|kind| *kind == RecordedOp::Trim),
         zeroes: count(&|kind| *kind == RecordedOp::Zero),
+        resets: count(&|kind| *kind == RecordedOp::Reset),
+        finishes: count(&|kind| *kind == RecordedOp::Finish),
         flushes: count(&|kind| *kind == RecordedOp::Flush),
-        durable: recording.requests.iter().filter(|request| request.durable).count() as u64,
+        durable: count_durable(recording),
     }
 }
 
+/// Returns the number of writes with force unit access.
+fn count_durable(recording: &Recording) -> u64 {
+    let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
+    recording.requests.iter().filter(|request| request.durable && !is_action(&request.kind)).count() as u64
+}
+
 fn table(report: &CrashReport<'_>) -> Table {
-    let RequestCounts { writes, bytes, trims, zeroes, flushes, durable } = counts(report.recording);
-    let heads = ["writes", "written", "trims", "zeroings", "flushes", "FUA", "epochs", "images", "tested", "failed"];
-    let mut table = heads.into_iter().fold(Table::new(), Table::right);
+    let RequestCounts { writes, bytes, trims, zeroes, resets, finishes, flushes, durable } = counts(report.recording);
+    let actions = report.recording.zones.map(|_| [("resets", resets), ("finishes", finishes)]);
     let possible = match report.possible {
         ImageCount::Exact(count) => units::grouped(count),
         ImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
     };
     let epochs = report.timeline.epochs().len() as u64;
     let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
-    let cells = [writes.into(), None, trims.into(), zeroes.into(), flushes.into(), durable.into(), Some(epochs), None]
-        .into_iter()
-        .chain([Some(tested), Some(failed)])
-        .map(|cell: Option<u64>| cell.map_or(String::new(), units::grouped));
-    let mut cells: Vec<String> = cells.collect();
-    cells[1] = units::quantity(bytes as f64, "B");
-    cells[7] = possible;
+    let before = [("writes", units::grouped(writes)), ("written", units::quantity(bytes as f64, "B"))];
+    let counted = |(head, count): (&'static str, u64)| (head, units::grouped(count));
+    let changes = [("trims", trims), ("zeroings", zeroes)].map(counted);
+    let actions = actions.into_iter().flatten().map(counted);
+    let after = [("flushes", flushes), ("FUA", durable), ("epochs", epochs)].map(counted);
+    let last = [("images", possible), counted(("tested", tested)), counted(("failed", failed))];
+    let columns = before.into_iter().chain(changes).chain(actions).chain(after).chain(last);
+    let (heads, cells): (Vec<&str>, Vec<String>) = columns.unzip();
+    let mut table = heads.into_iter().fold(Table::new(), Table::right);
     table.row(cells);
     table
 }
@@ -121,7 +138,8 @@ fn conclusion(report: &CrashReport<'_>) -> String {
 fn failure(report: &CrashReport<'_>, smallest: &SmallestFailure) -> String {
     let SmallestFailure { image, verdict, command } = smallest;
     let mut text = format!("\nThe smallest failure:\n{}", image_words(report, image));
-    for rule in rules(report, image) {
+    let rules = rules(report, image);
+    for rule in &rules {
         text += &format!("  {}", describe::wrapped(&format!("A drive may do that. {rule}"), "  "));
     }
     let how = match verdict.is_good() {
@@ -173,7 +191,28 @@ fn image_words(report: &CrashReport<'_>, image: &Image) -> String {
         text += &format!("  Missing: {} more.\n", units::grouped((image.lost.len() - TOLD_MAX) as u64));
     }
     let rest = if image.lost.is_empty() { "Everything" } else { "Everything else" };
-    text + &format!("  {rest} that had arrived is there.\n")
+    text + &format!("  {rest} that had arrived is there.\n") + &zone_words(report, image)
+}
+
+/// Describes the zones that have lost something: their states after the power cut, and how far they had been written.
+fn zone_words(report: &CrashReport<'_>, image: &Image) -> String {
+    let CrashReport { recording, timeline, .. } = report;
+    let zones = |image: &Image| zones::zones(recording, timeline, image).ok().flatten();
+    let Some((survived, whole)) = zones(image).zip(zones(&Image::whole(image.cut))) else { return String::new() };
+    let lossy: BTreeSet<u32> = image.lost.keys().filter_map(|&place| recording.zone(place)).collect();
+    let words = |&zone: &u32| {
+        let ((state, written), (_, before)) = (survived.zone(zone), whole.zone(zone));
+        let blocks = describe::counted(written, "block");
+        let before = if before == written { String::new() } else { format!(", where {before} had been written") };
+        format!("  Zone {zone} is {} then, with {blocks}{before}.\n", state.name())
+    };
+    let more = lossy.len().saturating_sub(TOLD_MAX);
+    let more = if more > 0 {
+        format!("  {} have lost something, too.\n", describe::counted(more as u64, "zone"))
+    } else {
+        String::new()
+    };
+    lossy.iter().take(TOLD_MAX).map(words).collect::<String>() + &more
 }
 
 /// Returns the rules that allow the losses of an image.
@@ -189,17 +228,25 @@ fn request(recording: &Recording, place: usize) -> String {
         RecordedOp::Write(_) => "write",
         RecordedOp::Zero => "zeroing",
         RecordedOp::Trim => "trim",
+        RecordedOp::Reset => return format!("request {} (reset of zone {})", place + 1, zone(recording, place)),
+        RecordedOp::Finish => return format!("request {} (finish of zone {})", place + 1, zone(recording, place)),
         RecordedOp::Flush => return format!("request {} (flush)", place + 1),
     };
     let durable = if request.durable { ", force unit access" } else { "" };
     let (size, offset) = (describe::size(request.bytes.into()), request.offset);
-    format!("request {} ({kind} of {size} at {offset}{durable})", place + 1)
+    let zone = recording.zone(place).map_or_else(String::new, |zone| format!(" in zone {zone}"));
+    format!("request {} ({kind} of {size} at {offset}{zone}{durable})", place + 1)
+}
+
+/// Returns the number of the zone that a request acts on.
+fn zone(recording: &Recording, place: usize) -> u32 {
+    recording.zone(place).expect("actions on zones have one")
 }
 
 /// Returns the results as a JSON document.
 pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
     let CrashReport { recording, timeline, .. } = report;
-    let RequestCounts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
+    let RequestCounts { writes, bytes, trims, zeroes, resets, finishes, flushes, durable } = counts(recording);
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (possible, power) = match report.possible {
         ImageCount::Exact(count) => (Some(count), (count as f64).log10()),
@@ -213,10 +260,12 @@ pub(super) fn document(seed: u64, report: &CrashReport<'_>) -> Value {
             "capacity_bytes": recording.capacity_bytes,
             "block_bytes": block_bytes,
             "atomic_write_bytes": atomic_bytes,
+            "zones": recording.zones.map(|zones| zones.zones),
             "kept_once": match durability { Durability::OnFlush => "flushed", Durability::OnAcknowledgement => "answered" },
         },
         "recording": {
-            "writes": writes, "written_bytes": bytes, "trims": trims, "zeroings": zeroes, "flushes": flushes,
+            "writes": writes, "written_bytes": bytes, "trims": trims, "zeroings": zeroes, "zone_resets": resets,
+            "zone_finishes": finishes, "flushes": flushes,
             "force_unit_access": durable, "lines_printed": recording.lines.len(), "epochs": timeline.epochs().len(),
         },
         "images": {

@@ -7,6 +7,7 @@ mod common;
 mod book;
 mod choices;
 mod crash;
+mod crash_vfio_user;
 mod dependencies;
 mod explore;
 mod guest;

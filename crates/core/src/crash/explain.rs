@@ -48,6 +48,10 @@ impl LossClauses {
     }
 }
 
+/// Rule for what is lost of zones.
+const ORDER_OF_ZONES: &str = "What a zone loses are its latest changes, and its write pointer is behind the others (Zoned Namespace Command \
+                              Set Specification 1.1, section 2.1: a zone is written in order).";
+
 /// Rules by which one drive may lose data with its power.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossRules {
@@ -104,7 +108,7 @@ impl LossRules {
         }
     }
 
-    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests.
+    /// Returns the sentences with the rules that a state rests on, each once, in the order of the requests; of zones last.
     pub fn applied(&self, state: &ImageState<'_>) -> Vec<String> {
         let mut rules = Vec::new();
         for (&place, loss) in &state.image.lost {
@@ -112,6 +116,9 @@ impl LossRules {
             if !rules.contains(&rule) {
                 rules.push(rule);
             }
+        }
+        if state.image.lost.keys().any(|&place| state.recording.zone(place).is_some()) {
+            rules.push(ORDER_OF_ZONES.into());
         }
         rules
     }
@@ -161,6 +168,8 @@ fn named(recording: &Recording, place: usize) -> String {
         RecordedOp::Write(_) => "write",
         RecordedOp::Zero => "write zeroes",
         RecordedOp::Trim => "discard",
+        RecordedOp::Reset => "zone reset",
+        RecordedOp::Finish => "zone finish",
         RecordedOp::Flush => "flush",
     };
     format!("The {name} of {bytes} bytes at {offset}")
@@ -191,6 +200,7 @@ mod tests {
         let recording = Recording {
             capacity_bytes: 8192,
             rules: DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush },
+            zones: None,
             requests: vec![write(0), write(1024), write(2048)],
             lines: Vec::new(),
             events: [

@@ -2,17 +2,27 @@
 //!
 //! ```text
 //! magic, capacity (8 bytes), block (4), atomic unit (4), durability (1), events of the preparation (8)
+//! on a drive with zones, which has a magic of its own: number of zones (4), blocks of a zone (8), of them writable (8), most
+//!                 active zones (4), most open zones (4)
 //! for each event: 1 write, 2 zero, 3 trim: offset (8), bytes (4), durable (1), and the data of a write
 //!                 4 flush; 5 completed: place of the request (8); 6 printed: bytes (4), the line
+//!                 7 zone reset, 8 zone finish: offset (8), bytes (4), durable (1)
 //! 0, and the CRC-32 of everything before it
 //! ```
 //!
 //! Numbers have their little end first.
 
-use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
+use crate::media::zones::ZoneLayout;
 
-/// First bytes of every recording, with the version.
-pub const MAGIC: [u8; 16] = *b"phaselink crash\x01";
+use super::recording::{Durability, DurabilityRules, RecordedCommand, RecordedEvent, RecordedOp, Recording};
+use super::zones::are_accepted;
+
+/// First bytes of a recording of a drive without zones.
+const MAGIC: [u8; MAGIC_BYTES] = *b"phaselink crash\x01";
+/// First bytes of a recording of a drive with zones.
+const MAGIC_OF_ZONES: [u8; MAGIC_BYTES] = *b"phaselink crash\x02";
+/// Number of bytes from which a recording is recognised.
+pub const MAGIC_BYTES: usize = 16;
 /// Largest drive in bytes: its contents are held in memory several times.
 pub const CAPACITY_BYTES_MAX: u64 = 4 << 30;
 /// Smallest and largest block.
@@ -25,16 +35,28 @@ const TRIM: u8 = 3;
 const FLUSH: u8 = 4;
 const COMPLETED: u8 = 5;
 const PRINTED: u8 = 6;
+const RESET: u8 = 7;
+const FINISH: u8 = 8;
+
+/// Returns true if bytes begin as a recording does.
+pub fn is_begun(bytes: &[u8]) -> bool {
+    [MAGIC, MAGIC_OF_ZONES].iter().any(|magic| bytes.starts_with(magic))
+}
 
 /// Returns the bytes of a recording.
 pub fn encode(recording: &Recording) -> Vec<u8> {
-    let mut bytes = Vec::from(MAGIC);
+    let mut bytes = Vec::from(if recording.zones.is_some() { MAGIC_OF_ZONES } else { MAGIC });
     let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     bytes.extend(recording.capacity_bytes.to_le_bytes());
     bytes.extend(block_bytes.to_le_bytes());
     bytes.extend(atomic_bytes.to_le_bytes());
     bytes.push(u8::from(durability == Durability::OnAcknowledgement));
     bytes.extend((recording.prepared as u64).to_le_bytes());
+    if let Some(ZoneLayout { zones, zone_blocks, capacity_blocks, active_max, open_max }) = recording.zones {
+        bytes.extend(zones.to_le_bytes());
+        bytes.extend([zone_blocks, capacity_blocks].map(u64::to_le_bytes).as_flattened());
+        bytes.extend([active_max, open_max].map(u32::to_le_bytes).as_flattened());
+    }
     for event in &recording.events {
         match *event {
             RecordedEvent::Arrived(request) => put_request(&mut bytes, &recording.requests[request]),
@@ -62,6 +84,8 @@ fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
         RecordedOp::Write(data) => (WRITE, data),
         RecordedOp::Zero => (ZERO, &[]),
         RecordedOp::Trim => (TRIM, &[]),
+        RecordedOp::Reset => (RESET, &[]),
+        RecordedOp::Finish => (FINISH, &[]),
     };
     bytes.push(kind);
     bytes.extend(request.offset.to_le_bytes());
@@ -75,14 +99,14 @@ fn put_request(bytes: &mut Vec<u8>, request: &RecordedCommand) {
 /// # Errors
 /// The reason why the bytes are no recording.
 pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
-    if !bytes.starts_with(&MAGIC) {
+    if !is_begun(bytes) {
         return Err("no recording of phaselink crash");
     }
     let Some((body, checksum)) = bytes.split_last_chunk::<4>() else { return Err(CUT_SHORT) };
     if u32::from_le_bytes(*checksum) != crc32fast::hash(body) {
         return Err("a damaged recording: its checksum is another");
     }
-    let mut reader = RecordingReader { rest: &body[MAGIC.len()..] };
+    let mut reader = RecordingReader { rest: &body[MAGIC_BYTES..] };
     let capacity_bytes = reader.u64()?;
     let rules = DurabilityRules {
         block_bytes: reader.u32()?,
@@ -90,18 +114,13 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
         durability: if reader.bool()? { Durability::OnAcknowledgement } else { Durability::OnFlush },
     };
     let prepared = reader.u64()?;
-    let block = rules.block_bytes;
-    let are_blocks = BLOCK_BYTES.contains(&block)
-        && rules.atomic_bytes >= block
-        && rules.atomic_bytes.is_multiple_of(block)
-        && (1..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
-        && capacity_bytes.is_multiple_of(block.into());
-    if !are_blocks {
-        return Err("a recording of a drive that cannot be: its size, block or atomic unit");
-    }
+    let has_zones = bytes.starts_with(&MAGIC_OF_ZONES);
+    let zones = has_zones.then(|| take_zones(&mut reader)).transpose()?;
+    check_drive(capacity_bytes, &rules, zones)?;
     let mut recording = Recording {
         capacity_bytes,
         rules,
+        zones,
         requests: Vec::new(),
         lines: Vec::new(),
         events: Vec::new(),
@@ -111,7 +130,40 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     if recording.prepared > recording.events.len() {
         return Err("a recording whose preparation is longer than all of it");
     }
+    if !are_accepted(&recording) {
+        return Err("a recording with a request that its zone refuses");
+    }
     Ok(recording)
+}
+
+/// Checks that there can be a drive of this size, with such blocks and zones.
+fn check_drive(capacity_bytes: u64, rules: &DurabilityRules, zones: Option<ZoneLayout>) -> Result<(), &'static str> {
+    let block = rules.block_bytes;
+    let are_blocks = BLOCK_BYTES.contains(&block)
+        && rules.atomic_bytes >= block
+        && rules.atomic_bytes.is_multiple_of(block)
+        && (1..=CAPACITY_BYTES_MAX).contains(&capacity_bytes)
+        && capacity_bytes.is_multiple_of(block.into());
+    if !are_blocks {
+        return Err("a recording of a drive that cannot be: its size, block or atomic unit");
+    }
+    let blocks = |zones: ZoneLayout| zones.zone_blocks.checked_mul(zones.zones.into());
+    match zones.is_none_or(|zones| blocks(zones) == Some(capacity_bytes / u64::from(block))) {
+        true => Ok(()),
+        false => Err("a recording of zones that are another size than the drive"),
+    }
+}
+
+fn take_zones(reader: &mut RecordingReader<'_>) -> Result<ZoneLayout, &'static str> {
+    let layout = ZoneLayout {
+        zones: reader.u32()?,
+        zone_blocks: reader.u64()?,
+        capacity_blocks: reader.u64()?,
+        active_max: reader.u32()?,
+        open_max: reader.u32()?,
+    };
+    let is_possible = (1..=layout.zone_blocks).contains(&layout.capacity_blocks);
+    if is_possible { Ok(layout) } else { Err("a recording of zones with no block, or more than they have") }
 }
 
 const CUT_SHORT: &str = "a recording that is cut short";
@@ -134,7 +186,7 @@ fn take_events(reader: &mut RecordingReader<'_>, recording: &mut Recording) -> R
                 recording.lines.push(reader.bytes(bytes)?.to_vec());
                 RecordedEvent::Printed(recording.lines.len() - 1)
             }
-            kind @ (WRITE | ZERO | TRIM | FLUSH) => {
+            kind @ (WRITE | ZERO | TRIM | FLUSH | RESET | FINISH) => {
                 let request = take_request(reader, kind, recording)?;
                 recording.requests.push(request);
                 completed.push(false);
@@ -164,6 +216,8 @@ fn take_request(
     let kind = match kind {
         WRITE => RecordedOp::Write(reader.bytes(bytes)?.into()),
         ZERO => RecordedOp::Zero,
+        RESET => RecordedOp::Reset,
+        FINISH => RecordedOp::Finish,
         _ => RecordedOp::Trim,
     };
     Ok(RecordedCommand { kind, offset, bytes, durable })

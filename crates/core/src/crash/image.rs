@@ -55,34 +55,6 @@ impl Image {
         Image { cut, lost: BTreeMap::new() }
     }
 
-    /// Checks that a power cut may leave this image.
-    ///
-    /// # Errors
-    /// The first request that cannot be lost in this way.
-    pub fn check(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
-        if !recording.cuts().contains(&self.cut) {
-            let cuts = recording.cuts();
-            return Err(format!("cut={}; the recording has cuts from {} to {}", self.cut, cuts.start, cuts.end - 1));
-        }
-        self.lost.iter().try_for_each(|(&place, lost)| {
-            let number = place + 1;
-            if place >= recording.requests.len() || !timeline.has_arrived(place, self.cut) {
-                return Err(format!("request {number} had not arrived at cut={}", self.cut));
-            }
-            if !recording.requests[place].is_change() {
-                return Err(format!("request {number} is a flush"));
-            }
-            if timeline.is_durable(place, self.cut) {
-                return Err(format!("request {number} cannot be missing at cut={}: it was durable", self.cut));
-            }
-            let Loss::AllBut(there) = lost else { return Ok(()) };
-            let pieces = recording.pieces(place);
-            let is_torn = is_ascending(there) && there.last().is_some_and(|&(_, last)| last < pieces);
-            let count = || there.iter().map(|&(first, last)| last - first + 1).sum::<u32>();
-            if is_torn && count() < pieces { Ok(()) } else { Err(format!("request {number} has {pieces} pieces")) }
-        })
-    }
-
     /// Returns the image of this name.
     ///
     /// # Errors
@@ -93,11 +65,6 @@ impl Image {
         image.check(recording, timeline).map_err(wrong)?;
         Ok(image)
     }
-}
-
-/// True if the ranges are as [`Loss::AllBut`] demands: none is empty, and none touches the one before.
-fn is_ascending(there: &[(u32, u32)]) -> bool {
-    there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
 
 fn parsed(text: &str, recording: &Recording, timeline: &CutTimeline) -> Option<Image> {

@@ -9,20 +9,25 @@
 //! - [`explain`] says which rule of a specification, or key of a drive file, allows each loss.
 //! - [`shrink`] looks for the smallest image that still fails a check.
 //! - [`view`] turns an image into blocks, each of which knows where its bytes are.
+//! - [`zones`] turns an image into the states of zones, on a drive that has any.
 //!
 //! `docs/crash.md` defines the legal states and cites the specifications that say so.
 
 pub mod explain;
 pub mod format;
 pub mod image;
+mod legal;
 pub mod recording;
 pub mod sample;
 pub mod shrink;
 pub mod timeline;
 pub mod view;
+pub mod zones;
 
 pub use image::{Image, Loss};
 pub use timeline::CutTimeline;
 
 #[cfg(test)]
 mod oracle;
+#[cfg(test)]
+mod oracle_zones;

@@ -98,6 +98,7 @@ fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
     let mut recording = Recording {
         capacity_bytes: 4 * u64::from(BLOCK),
         rules,
+        zones: None,
         requests: Vec::new(),
         lines: Vec::new(),
         events: Vec::new(),

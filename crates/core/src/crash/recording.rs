@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use crate::drive::Drive;
+use crate::media::zones::ZoneLayout;
 
 /// The point from which on a drive keeps a write across a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,10 @@ pub enum RecordedOp {
     Zero,
     /// Deallocation; the blocks read as zeros afterwards.
     Trim,
+    /// Reset of one zone, whose bytes are the place of the request: the zone is empty, and reads as zeros.
+    Reset,
+    /// Finish of one zone, whose bytes are the place of the request: the zone is full, and its bytes stay.
+    Finish,
     /// Flush of the volatile write cache.
     Flush,
 }
@@ -78,6 +83,8 @@ pub struct Recording {
     pub capacity_bytes: u64,
     /// Guarantees of the drive for power failures.
     pub rules: DurabilityRules,
+    /// Number and size of the zones, if the drive has any. All of them are empty at first.
+    pub zones: Option<ZoneLayout>,
     /// Requests in the order of their arrival.
     pub requests: Vec<RecordedCommand>,
     /// Lines that the application printed, each with its line end.
@@ -104,9 +111,19 @@ impl Recording {
         let RecordedCommand { ref kind, bytes, .. } = self.requests[request];
         match kind {
             RecordedOp::Flush => 0,
+            RecordedOp::Reset | RecordedOp::Finish => 1,
             _ if bytes <= self.rules.atomic_bytes => 1,
             _ => bytes / self.rules.block_bytes,
         }
+    }
+
+    /// Returns the zone whose state a request changes. What a power failure takes of such changes of a zone are the latest ones, since a
+    /// zone is written in order. Deallocations change no state.
+    pub fn zone(&self, request: usize) -> Option<u32> {
+        let RecordedCommand { ref kind, offset, .. } = self.requests[request];
+        let zone_bytes = self.zones?.zone_blocks * u64::from(self.rules.block_bytes);
+        let has_order = !matches!(kind, RecordedOp::Trim | RecordedOp::Flush);
+        has_order.then(|| (offset / zone_bytes) as u32)
     }
 
     /// Returns the lines that the application printed before a cut.

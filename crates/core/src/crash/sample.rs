@@ -1,6 +1,6 @@
 //! Enumeration of all images of a recording, or a sample of every kind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::{Random, mix};
 
@@ -17,8 +17,6 @@ pub enum ImageCount {
     PowerOfTen(f64),
 }
 
-/// Most pieces of an epoch for which the number of images is computed exactly.
-const PIECES_COUNTED_MAX: u64 = 48;
 /// Number of consecutive repeated random images after which there are hardly new ones.
 const REPEATED_MAX: usize = 1000;
 
@@ -26,17 +24,17 @@ const REPEATED_MAX: usize = 1000;
 ///
 /// The states of an epoch are all sets between the durable and the arrived pieces, and both only grow. So a state that
 /// several epochs share is shared by neighbours, and the states that an epoch shares with the next are those with
-/// everything that becomes durable in between.
+/// everything that becomes durable in between. On a drive that limits its active zones, some of them may not be possible.
 pub fn possible(timeline: &CutTimeline) -> ImageCount {
     let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
-    let most = timeline.epochs().iter().map(|epoch| epoch.pieces).max().unwrap_or(0);
-    if most <= PIECES_COUNTED_MAX {
-        let own = |epoch: &Epoch| (1u64 << epoch.pieces) - (1 << epoch.pieces_left);
-        let sum = others.iter().map(own).try_fold(1u64 << last.pieces, u64::checked_add);
-        return sum.map_or(ImageCount::PowerOfTen(most as f64 * 2f64.log10()), ImageCount::Exact);
+    let own = |epoch: &Epoch| Some(epoch.states.exact? - epoch.states_left.exact?);
+    let exact = || others.iter().map(own).try_fold(last.states.exact?, |sum, own| sum.checked_add(own?));
+    if let Some(count) = exact() {
+        return ImageCount::Exact(count);
     }
-    let relative: f64 = timeline.epochs().iter().map(|epoch| (epoch.pieces as f64 - most as f64).exp2()).sum();
-    ImageCount::PowerOfTen((most as f64 + relative.log2()) * 2f64.log10())
+    let most = timeline.epochs().iter().map(|epoch| epoch.states.bits).fold(0.0, f64::max);
+    let relative: f64 = timeline.epochs().iter().map(|epoch| (epoch.states.bits - most).exp2()).sum();
+    ImageCount::PowerOfTen((most + relative.log2()) * 2f64.log10())
 }
 
 /// Returns up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise images of every
@@ -59,21 +57,47 @@ fn all(recording: &Recording, timeline: &CutTimeline) -> Vec<Image> {
     let of_epoch = |(place, epoch): (usize, &Epoch)| {
         let (is_last, cut) = (place == last, epoch.cut);
         let open = timeline.open(recording, cut);
-        let images = (0..1u64 << epoch.pieces).map(move |there| image(recording, &open, cut, there));
-        images.filter(move |image| is_last || image.lost.keys().any(|&place| timeline.is_durable(place, cut + 1)))
+        let count = epoch.states.exact.expect("all images are listed if they were counted");
+        let images = (0..count).map(move |state| image(recording, &open, cut, state));
+        let is_own =
+            move |image: &Image| is_last || image.lost.keys().any(|&place| timeline.is_durable(place, cut + 1));
+        images.filter(is_own).filter(|image| is_possible(recording, timeline, image))
     };
     timeline.epochs().iter().enumerate().flat_map(of_epoch).collect()
 }
 
-/// Returns the image in which the pieces of open requests are there whose bits are set.
-fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image {
-    let mut bit = 0;
-    let mut image = Image::whole(cut);
+/// Returns true if a power cut may leave an image whose zones are [in order](Image::in_order): others may have too many active zones.
+fn is_possible(recording: &Recording, timeline: &CutTimeline, image: &Image) -> bool {
+    recording.zones.is_none() || image.check(recording, timeline).is_ok()
+}
+
+/// Returns the image of this number among the states of open requests. Each piece is a bit of the number; the pieces of a zone are one
+/// digit, which says how many of them are there.
+fn image(recording: &Recording, open: &[usize], cut: usize, state: u64) -> Image {
+    let mut pieces_of_zones: BTreeMap<u32, u64> = BTreeMap::new();
     for &place in open {
-        let pieces = recording.pieces(place);
-        let lost = Loss::unless((bit..bit + pieces).map(|bit| there >> bit & 1 == 1));
+        if let Some(zone) = recording.zone(place) {
+            *pieces_of_zones.entry(zone).or_default() += u64::from(recording.pieces(place));
+        }
+    }
+    let (mut state, mut image) = (state, Image::whole(cut));
+    let mut digit = |base: u64| {
+        let digit = state % base;
+        state /= base;
+        digit
+    };
+    let mut left: BTreeMap<u32, u64> = pieces_of_zones.into_iter().map(|(zone, of)| (zone, digit(of + 1))).collect();
+    for &place in open {
+        let pieces = 0..recording.pieces(place);
+        let lost = match recording.zone(place).and_then(|zone| left.get_mut(&zone)) {
+            None => Loss::unless(pieces.map(|_| digit(2) == 1)),
+            Some(left) => {
+                let there = u64::from(pieces.end).min(*left);
+                *left -= there;
+                Loss::unless(pieces.map(|piece| u64::from(piece) < there))
+            }
+        };
         image.lost.extend(lost.map(|lost| (place, lost)));
-        bit += pieces;
     }
     image
 }
@@ -83,14 +107,16 @@ fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image
 pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted: usize, seed: u64) -> Vec<Image> {
     let cut = recording.events.len();
     let open = timeline.open(recording, cut);
-    let pieces: u64 = open.iter().map(|&place| u64::from(recording.pieces(place))).sum();
-    if pieces < u64::from(usize::BITS) && 1 << pieces <= wanted as u64 {
-        return (0..1 << pieces).map(|there| image(recording, &open, cut, there)).collect();
+    let states = timeline.epochs().last().and_then(|epoch| epoch.states.exact);
+    if let Some(states) = states.filter(|states| *states <= wanted as u64) {
+        let images = (0..states).map(|state| image(recording, &open, cut, state));
+        return images.filter(|image| is_possible(recording, timeline, image)).collect();
     }
     let at_last_cut = |mut image: Image| {
         let later = open.iter().filter(|&&place| !timeline.has_arrived(place, image.cut));
         image.lost.extend(later.map(|&place| (place, Loss::All)));
         image.cut = cut;
+        let image = image.in_order(recording, timeline);
         image.check(recording, timeline).is_ok().then_some(image)
     };
     let drawn = sampled(recording, timeline, wanted, seed).into_iter().filter_map(at_last_cut);
@@ -99,7 +125,8 @@ pub fn images_of_last_cut(recording: &Recording, timeline: &CutTimeline, wanted:
         if images.len() >= wanted || number > REPEATED_MAX as u64 + wanted as u64 {
             break;
         }
-        images.insert(drawn_of(recording, timeline, cut, seed, number));
+        let image = drawn_of(recording, timeline, cut, seed, number);
+        images.extend(Some(image).filter(|image| is_possible(recording, timeline, image)));
     }
     images.into_iter().take(wanted).collect()
 }
@@ -161,9 +188,11 @@ impl Sampler<'_> {
         while images.len() < wanted && repeated < REPEATED_MAX {
             for stratum in &mut strata {
                 let made = stratum.pop().map(|kind| self.make(kind));
-                images.extend(made);
+                images.extend(made.filter(|image| is_possible(self.recording, self.timeline, image)));
             }
-            let is_new = !open.is_empty() && images.insert(self.at_random(&open));
+            let drawn = (!open.is_empty()).then(|| self.at_random(&open));
+            let drawn = drawn.filter(|image| is_possible(self.recording, self.timeline, image));
+            let is_new = drawn.is_some_and(|image| images.insert(image));
             repeated = if is_new { 0 } else { repeated + 1 };
             if strata.iter().any(|stratum| !stratum.is_empty()) {
                 repeated = 0;
@@ -200,11 +229,16 @@ impl Sampler<'_> {
     fn make(&mut self, kind: SampleKind) -> Image {
         let (recording, timeline) = (self.recording, self.timeline);
         let cuts = |place| timeline.open_cuts(place, recording).expect("open requests are open at some cut");
-        let all_open = |cut, except| {
-            let open = timeline.open(recording, cut).into_iter().filter(move |&place| Some(place) != except);
+        let all_open = |cut, except: Option<usize>| {
+            // In a zone, a request is there with those before it.
+            let is_kept = |place: usize| {
+                let zone = recording.zone(place);
+                except.is_some_and(|it| it == place || place < it && zone.is_some() && zone == recording.zone(it))
+            };
+            let open = timeline.open(recording, cut).into_iter().filter(move |&place| !is_kept(place));
             Image { cut, lost: open.map(|place| (place, Loss::All)).collect() }
         };
-        match kind {
+        let image = match kind {
             SampleKind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].cut),
             SampleKind::Nothing(epoch) => all_open(timeline.epochs()[epoch].cut, None),
             SampleKind::Prefix(place) => Image::whole(cuts(place).0),
@@ -214,7 +248,8 @@ impl Sampler<'_> {
                 let lost = self.tear(tear, recording.pieces(place));
                 Image { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
             }
-        }
+        };
+        image.in_order(recording, timeline)
     }
 
     fn tear(&mut self, tear: Tear, pieces: u32) -> Option<Loss> {
@@ -255,7 +290,7 @@ impl Sampler<'_> {
             };
             image.lost.extend(lost.map(|lost| (place, lost)));
         }
-        image
+        image.in_order(self.recording, self.timeline)
     }
 
     /// Returns a random number below `bound`, as uniform as 64 bits allow.

@@ -16,7 +16,8 @@ pub fn shrink(
 ) -> Image {
     let mut left = tries;
     let mut ask = |image: &Image| {
-        let may_ask = left > 0;
+        // Without a loss, another one in the same zone may be impossible.
+        let may_ask = left > 0 && image.check(recording, timeline).is_ok();
         left -= usize::from(may_ask);
         may_ask && fails(image)
     };

@@ -3,9 +3,13 @@
 //! A *cut* is the number of events that had happened when the power failed. A request that had not arrived is not
 //! there. One that had arrived is *open*, that is, present, missing or present in part, until an event makes it
 //! *durable*: the completion of a flush that arrived after the request's own completion; its own completion if it has
-//! force unit access; or its own completion where the drive's buffer survives a power loss.
+//! force unit access; or its own completion where the drive's buffer survives a power loss. In a zone, whatever makes a request durable
+//! makes those before it durable, since the write pointer is behind all of them; and a reset or a finish of a zone is durable once it has
+//! completed.
 
-use super::recording::{Durability, RecordedEvent, Recording};
+use std::collections::BTreeMap;
+
+use super::recording::{Durability, RecordedEvent, RecordedOp, Recording};
 
 /// Events at which each request arrived, completed and became durable.
 #[derive(Clone, Debug)]
@@ -26,14 +30,57 @@ struct RequestInstants {
 
 /// Range of cuts between which nothing becomes durable. Every image of an epoch can be made at its last cut, where most
 /// has arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
     /// Last cut of the epoch.
     pub cut: usize,
-    /// Number of pieces of requests that are open at this cut.
-    pub pieces: u64,
-    /// Number of these pieces that are still open after the event that ends the epoch.
-    pub pieces_left: u64,
+    /// States that the requests leave which are open at this cut.
+    pub states: StateCount,
+    /// States among them in which everything is there that the event at the end of the epoch makes durable.
+    pub states_left: StateCount,
+}
+
+/// Number of states that open requests may leave: each piece is there or not, except in a zone, where the first ones are there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StateCount {
+    /// Binary logarithm of the number.
+    pub bits: f64,
+    /// Number, if it is below 2 to the power of 48.
+    pub exact: Option<u64>,
+}
+
+/// Number of open pieces: those that are there or not whatever others are, and those of each zone.
+#[derive(Clone, Debug, Default)]
+struct OpenPieces {
+    free: u64,
+    zones: BTreeMap<u32, u64>,
+}
+
+/// Binary logarithm of the largest number of states that is counted exactly.
+const EXACT_BITS: f64 = 48.0;
+
+impl OpenPieces {
+    fn of(&mut self, recording: &Recording, place: usize) -> &mut u64 {
+        match recording.zone(place) {
+            None => &mut self.free,
+            Some(zone) => self.zones.entry(zone).or_default(),
+        }
+    }
+
+    fn add(&mut self, recording: &Recording, place: usize) {
+        *self.of(recording, place) += u64::from(recording.pieces(place));
+    }
+
+    fn remove(&mut self, recording: &Recording, place: usize) {
+        *self.of(recording, place) -= u64::from(recording.pieces(place));
+        self.zones.retain(|_, pieces| *pieces > 0);
+    }
+
+    fn states(&self) -> StateCount {
+        let bits = self.zones.values().fold(self.free as f64, |bits, pieces| bits + libm::log2((pieces + 1) as f64));
+        let count = || self.zones.values().fold(1 << self.free, |count: u64, pieces| count * (pieces + 1));
+        StateCount { bits, exact: (bits <= EXACT_BITS).then(count) }
+    }
 }
 
 /// Later than every cut.
@@ -46,7 +93,8 @@ impl CutTimeline {
         flush(recording, &mut requests);
         for (place, request) in requests.iter_mut().enumerate() {
             let asked = &recording.requests[place];
-            let is_kept = asked.durable || recording.rules.durability == Durability::OnAcknowledgement;
+            let is_action = matches!(asked.kind, RecordedOp::Reset | RecordedOp::Finish);
+            let is_kept = asked.durable || is_action || recording.rules.durability == Durability::OnAcknowledgement;
             if let (true, Some(completed)) = (is_kept, request.completed) {
                 request.durable = request.durable.min(completed + 1);
             }
@@ -54,6 +102,7 @@ impl CutTimeline {
                 request.durable = recording.prepared;
             }
         }
+        make_prefixes_durable(recording, &mut requests);
         let settled_at = settled(recording, &requests);
         let mut timeline = CutTimeline { requests, settled_at, epochs: Vec::new() };
         timeline.epochs = timeline.find_epochs(recording);
@@ -112,28 +161,28 @@ impl CutTimeline {
 
     fn find_epochs(&self, recording: &Recording) -> Vec<Epoch> {
         let changes = || (0..self.requests.len()).filter(|&place| recording.requests[place].is_change());
-        let mut ends: Vec<(usize, u64)> = changes()
-            .map(|place| (self.requests[place].durable, u64::from(recording.pieces(place))))
+        let mut ends: Vec<(usize, usize)> = changes()
+            .map(|place| (self.requests[place].durable, place))
             .filter(|(durable, _)| (recording.prepared + 1..NEVER).contains(durable))
             .collect();
         ends.sort_unstable();
         let mut arrivals = changes().filter(|&place| self.requests[place].arrived >= recording.prepared).peekable();
-        let (mut epochs, mut open) = (Vec::new(), 0);
-        let mut advance = |cut: usize, open: &mut u64| {
+        let (mut epochs, mut open) = (Vec::new(), OpenPieces::default());
+        let mut advance = |cut: usize, open: &mut OpenPieces| {
             while let Some(place) = arrivals.next_if(|&place| self.has_arrived(place, cut)) {
-                *open += u64::from(recording.pieces(place));
+                open.add(recording, place);
             }
         };
         for end in ends.chunk_by(|one, other| one.0 == other.0) {
             let cut = end[0].0 - 1;
             advance(cut, &mut open);
-            let pieces = open;
-            open -= end.iter().map(|(_, pieces)| pieces).sum::<u64>();
-            epochs.push(Epoch { cut, pieces, pieces_left: open });
+            let states = open.states();
+            end.iter().for_each(|&(_, place)| open.remove(recording, place));
+            epochs.push(Epoch { cut, states, states_left: open.states() });
         }
         let cut = recording.events.len();
         advance(cut, &mut open);
-        epochs.push(Epoch { cut, pieces: open, pieces_left: 0 });
+        epochs.push(Epoch { cut, states: open.states(), states_left: OpenPieces::default().states() });
         epochs
     }
 }
@@ -169,6 +218,17 @@ fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
             RecordedEvent::Completed(request) => answered.push(request),
             RecordedEvent::Printed(_) => {}
         }
+    }
+}
+
+/// Makes durable in each zone what comes before a durable request.
+fn make_prefixes_durable(recording: &Recording, requests: &mut [RequestInstants]) {
+    let mut durable_by_zone: BTreeMap<u32, usize> = BTreeMap::new();
+    for (place, request) in requests.iter_mut().enumerate().rev() {
+        let Some(zone) = recording.zone(place) else { continue };
+        let durable = durable_by_zone.entry(zone).or_insert(NEVER);
+        *durable = request.durable.min(*durable);
+        request.durable = *durable;
     }
 }
 

@@ -25,7 +25,9 @@ impl BlockSource {
             RecordedOp::Write(_) => {
                 BlockSource(u32::try_from(place + 1).expect("a recording has fewer requests than bytes"))
             }
-            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Flush => BlockSource::ZEROS,
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Reset | RecordedOp::Finish | RecordedOp::Flush => {
+                BlockSource::ZEROS
+            }
         }
     }
 
@@ -182,11 +184,12 @@ fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = R
     writes.filter_map(|place| range(recording, place))
 }
 
-/// The blocks that a request changes.
+/// The blocks that a request changes. A finish changes none.
 fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
     let (request, block) = (&recording.requests[place], recording.rules.block_bytes);
     let start = (request.offset / u64::from(block)) as usize;
-    request.is_change().then(|| start..start + (request.bytes / block) as usize)
+    let changes_bytes = request.is_change() && request.kind != RecordedOp::Finish;
+    changes_bytes.then(|| start..start + (request.bytes / block) as usize)
 }
 
 /// Let a request change blocks, as far as it is there.

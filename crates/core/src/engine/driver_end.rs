@@ -91,7 +91,7 @@ impl Engine {
     pub fn restart(&mut self, now: Time, drive: &Drive, seed: u64) {
         self.run_until(now);
         self.shared.scheduler.advance(now);
-        self.connect_again(now, drive, seed);
+        self.connect_again(now, drive, seed, true);
     }
 
     /// Records the first `limit` requests that pass the drivers.

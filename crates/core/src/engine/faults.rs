@@ -10,6 +10,7 @@ pub(crate) mod planted;
 mod power;
 #[cfg(test)]
 mod tests;
+mod write_pointers;
 
 pub(super) use power::keep_up_with_power;
 
@@ -24,6 +25,7 @@ use crate::engine::device::AttachedDevice;
 use crate::faults::Rule;
 use crate::ledger::{Stage, TroubleMet};
 use crate::media::volume::VolumeLimits;
+use crate::media::zones::ZonesLeft;
 use crate::protocol::dispatch::connect;
 use crate::protocol::halves::Controller;
 use crate::protocol::ports::Settled;
@@ -34,6 +36,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 use damage::Damage;
+use write_pointers::WritePointers;
 
 /// Errors as fio reports them: the numbers of Linux.
 pub(crate) const EIO: u32 = 5;
@@ -72,6 +75,8 @@ pub(super) struct Faults {
     /// Requests that the device has, as they were when they were submitted, by their numbers.
     flying: BTreeMap<u64, Request>,
     away: Away,
+    /// Write pointers of zones since the device was restarted, if it has zones.
+    pointers: Option<WritePointers>,
     /// Effects to come, by the numbers of their events.
     due: BTreeMap<u32, DueEffect>,
     next_due: u32,
@@ -172,6 +177,7 @@ impl Faults {
             met: BTreeMap::new(),
             flying: BTreeMap::new(),
             away: Away::No,
+            pointers: None,
             due: BTreeMap::new(),
             next_due: 0,
         }
@@ -282,6 +288,16 @@ impl Faults {
             }
             Away::No | Away::Until(_) => {}
         }
+        let number = shared.requests[id].number;
+        if let Some(pointers) = &mut self.pointers {
+            match pointers.place(&shared.requests[id].io) {
+                Some(offset) => shared.requests[id].io.offset = offset,
+                None => {
+                    self.refuse(now, id, number, shared);
+                    return SubmissionDecision::Keep;
+                }
+            }
+        }
         if self.keeps_flying {
             let request = &shared.requests[id];
             self.flying.insert(request.number, request.clone());
@@ -297,6 +313,19 @@ impl Faults {
             let removal = self.instants.iter_mut().find(|rule| rule.fault.action == FaultAction::Remove);
             removal.into_iter().for_each(|rule| rule.happens_at(now));
         }
+        self.fail_at_host(now, id, number, shared);
+    }
+
+    /// Fails a write for which its zone has no room since a restart.
+    fn refuse(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+        self.met.entry(number).or_default().error.get_or_insert(EIO);
+        self.refused += 1;
+        self.fail_at_host(now, id, number, shared);
+    }
+
+    /// Ends a request that has failed and does not go to the device.
+    fn fail_at_host(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+        let met = self.met.entry(number).or_default();
         met.completed = Some(id);
         // One whose completion was to get lost is waited for as long as ever.
         if !met.is_lost || met.is_given_up {
@@ -621,7 +650,9 @@ impl Engine {
         if let Some(data) = &mut self.devices[0].data {
             data.on_reset();
         }
-        self.connect_again(now, &faults.drive, faults.seed);
+        let zones = self.connect_again(now, &faults.drive, faults.seed, matches!(away, Away::Off(_)));
+        let zone_bytes = faults.drive.zones.size_mib << 20;
+        faults.pointers = zones.map(|left| WritePointers::of(&left.zones, zone_bytes));
         for request in std::mem::take(&mut faults.flying).into_values() {
             let number = request.number;
             let id = self.shared.requests.insert(request);
@@ -638,8 +669,16 @@ impl Engine {
         self.faults = Some(faults);
     }
 
-    /// Connects driver and controller anew, by an empty link.
-    pub(super) fn connect_again(&mut self, now: Time, drive: &Drive, seed: u64) {
+    /// Connects driver and controller anew, by an empty link, with or without a loss of power. Returns the zones as that leaves them, if
+    /// the device has some.
+    pub(super) fn connect_again(
+        &mut self,
+        now: Time,
+        drive: &Drive,
+        seed: u64,
+        loses_power: bool,
+    ) -> Option<ZonesLeft> {
+        let zones = self.devices[0].controller.zones_left(loses_power);
         self.devices[0].link.clear(now, &drive.dma, &drive.link);
         self.memory.release_reserved();
         (self.devices[0].driver, self.devices[0].controller) = connect(drive, seed, &mut self.memory, &mut self.shared);
@@ -647,7 +686,9 @@ impl Engine {
         if let Some(data) = data {
             controller.keep_data(drive, seed, &data.contents, &mut self.memory);
         }
+        zones.iter().for_each(|zones| controller.take_over_zones(zones.clone()));
         (0..self.host.threads()).for_each(|thread| self.let_look(thread));
+        zones
     }
 
     /// Number of times that each fault has happened, by action and in the order of the actions.

@@ -45,18 +45,29 @@ impl Media {
         buffer: &config::Buffer,
         translation: &config::Translation,
         placement: &config::DataPlacement,
-        zones: &config::Zoning,
         seed: u64,
     ) -> Media {
         let is_mapped = translation.mapping == Mapping::Page;
-        let placed = || Flash::placed(media, buffer, translation, placement, seed);
-        let flash = is_mapped.then(|| placed().with_zones(media, translation, zones));
+        let flash = is_mapped.then(|| Flash::placed(media, buffer, translation, placement, seed));
         let processors = DriveProcessors::of(controller).map(|it| it.with_spread(controller, seed));
         let is_early = media.acknowledge == Acknowledge::Early;
         let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
         if processors.is_some() || flash.is_some() || is_volatile {
             self.internals =
                 Some(Box::new(DriveInternals { processors, flash, is_volatile, ..DriveInternals::default() }));
+        }
+        self
+    }
+
+    /// Returns this memory with the zones of a description, if it is flash whose zones have dies of their own.
+    pub fn with_zones(
+        mut self,
+        media: &config::Media,
+        translation: &config::Translation,
+        zones: &config::Zoning,
+    ) -> Media {
+        if let Some(flash) = self.flash_mut() {
+            flash.add_zones(media, translation, zones);
         }
         self
     }

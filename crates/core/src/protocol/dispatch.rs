@@ -7,6 +7,7 @@ use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Filesystem, IoEngine, StackStage};
 use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
+use crate::media::zones::ZonesLeft;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::problem::{BrokenCondition, Problem};
@@ -265,6 +266,18 @@ macro_rules! halves_of {
                 }
             }
 
+            fn zones_left(&self, loses_power: bool) -> Option<ZonesLeft> {
+                match self {
+                    $(AnyController::$Protocol(half) => half.zones_left(loses_power),)+
+                }
+            }
+
+            fn take_over_zones(&mut self, left: ZonesLeft) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.take_over_zones(left),)+
+                }
+            }
+
             fn fill_keys(&mut self, jobs: &[FilledKeys], ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.fill_keys(jobs, ports),)+
@@ -313,6 +326,7 @@ impl Drive {
                 zone_bytes: self.zones.size_mib << 20,
                 writable_bytes: self.zones.writable_mib() << 20,
                 open_max: self.zones.open_max,
+                active_max: self.zones.active_max,
                 restarts: self.faults.iter().any(|fault| fault.action.restarts_controller()),
             }),
             placement_identifiers: u16::from(self.placement.handles) * u16::from(self.placement.groups),

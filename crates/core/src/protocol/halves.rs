@@ -9,6 +9,7 @@ use crate::config::{Acknowledge, StackStage};
 use crate::crash::explain::LossClauses;
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
+use crate::media::zones::ZonesLeft;
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::problem::BrokenCondition;
@@ -292,6 +293,14 @@ pub trait Controller {
 
     /// Starts to keep real bytes: the run is one with data.
     fn keep_data(&mut self, _drive: &Drive, _seed: u64, _held: &SparseBytes, _memory: &mut HostMemory) {}
+
+    /// Returns the zones as a restart of the device leaves them, with or without a loss of power; none if it has no zones.
+    fn zones_left(&self, _loses_power: bool) -> Option<ZonesLeft> {
+        None
+    }
+
+    /// Takes over the zones that a restart has left.
+    fn take_over_zones(&mut self, _left: ZonesLeft) {}
 
     /// Stores values under the keys of a job's offsets before it begins: its drive is in use.
     fn fill_keys(&mut self, _jobs: &[FilledKeys], _ports: &mut Ports) {}

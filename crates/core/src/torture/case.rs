@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::draw::{self, one_of, some_of};
-use crate::config::{FaultSubject, Mapping};
+use crate::config::{Fault, FaultSubject, Mapping};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::problem::{Problem, Problems};
@@ -67,9 +67,9 @@ impl Case {
         case
     }
 
-    /// Divides the drive into zones, of which the job takes whole ones, if drive and job allow that. Faults of requests are left out:
-    /// where one keeps an append from its zone or delays it, others take its place, and the host of a simulation does not look where
-    /// appends are.
+    /// Divides the drive into zones, of which the job takes whole ones, if drive and job allow that. Faults of requests are left out,
+    /// but for power cuts: where one keeps an append from its zone or delays it, others take its place, and the host of a simulation does
+    /// not look where appends are before the device has been restarted.
     fn take_zones(&mut self, random: &mut Random, own: &Drive) {
         let threads = self.number("numjobs");
         let Some((zone_bytes, set)) = draw::zones(random, own, threads) else { return };
@@ -77,7 +77,8 @@ impl Case {
         let mut zoned = self.with("size", (zones * zone_bytes).to_string());
         zoned.set = without_doubles(zoned.set.into_iter().chain(set).collect());
         let faults = self.drive().map_or(Vec::new(), |drive| drive.faults);
-        let mut are_kept = faults.iter().map(|fault| fault.subject() != FaultSubject::Request);
+        let is_kept = |fault: &Fault| fault.subject() != FaultSubject::Request || fault.action.restarts_controller();
+        let mut are_kept = faults.iter().map(is_kept);
         zoned.faults.retain(|_| are_kept.next().unwrap_or(true));
         if zoned.drive().is_ok_and(|drive| zoned.jobs(&drive).is_ok()) {
             *self = zoned;

@@ -156,8 +156,13 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
         format!("zones.active_max={active}"),
         format!("zones.append_max_kib={append_kib}"),
     ];
-    let small = (own.translation.mapping != Mapping::Page).then(|| String::from("media.capacity_mib=256"));
-    Some((size_mib << 20, keys.into_iter().chain(small).collect()))
+    let dies = one_of(random, &[0, 1, 2, 8]);
+    let further = match own.translation.mapping {
+        Mapping::Page if dies > 0 => vec![format!("zones.dies={dies}"), String::from("media.block_pages=12")],
+        Mapping::Page => Vec::new(),
+        _ => vec![String::from("media.capacity_mib=256")],
+    };
+    Some((size_mib << 20, keys.into_iter().chain(further).collect()))
 }
 
 /// Draws one of the given values.

@@ -245,7 +245,10 @@ fn zones_and_placement_handles_are_among_what_is_written() {
         cases.filter_map(|case| case.drive().ok().filter(|drive| case.jobs(drive).is_ok())).collect();
     let with_zones = drives.iter().filter(|drive| drive.zones.is_there()).count();
     let with_handles = drives.iter().filter(|drive| drive.placement.is_there()).count();
+    let restarts = |drive: &&Drive| drive.faults.iter().any(|fault| fault.action.restarts_controller());
+    let restarted = drives.iter().filter(|drive| drive.zones.is_there()).filter(restarts).count();
     assert!(with_zones >= 8 && with_handles >= 8, "{with_zones} with zones, {with_handles} with handles");
+    assert!(restarted >= 3, "{restarted} of {with_zones} with zones are restarted");
 }
 
 #[test]

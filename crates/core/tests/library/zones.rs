@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::common::{counter, drive, jobs, limited, run};
-use phaselink_core::simulation::simulate;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::workload::fio;
 
 const WRITES: &str = "rw=write bs=64k iodepth=4 size=8m number_ios=40";
@@ -26,17 +27,53 @@ fn appends_to_a_full_zone_whose_reset_was_lost_fail_their_requests() {
     assert_eq!((counter(&outcome, "refused_requests"), outcome.jobs[0].failed_resets), (40, 1));
 }
 
+/// Runs writes and reads of zones with real bytes, in which no read finds what it may not, while the device is restarted four times.
+fn restarted(action: &str, keys: &[&str]) -> Outcome {
+    let fault = |from: u32| format!("{{ action = \"{action}\", from_us = {from}, outage_us = 5 }}");
+    let faults = format!("faults=[{}]", [40, 700, 1300, 2900].map(fault).join(", "));
+    let zones = ["zones.size_mib=1", "zones.append_max_kib=16", &faults];
+    let drive = drive("nvme", &[&zones, keys].concat());
+    let writes = "rw=randrw rwmixread=30 bs=32k iodepth=8 size=2m io_size=1g number_ios=400";
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, writes), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0], "{action} {keys:?}");
+    let outcome = simulation.outcome();
+    assert!(outcome.finished, "{action} {keys:?}");
+    assert_eq!(outcome.ios() + outcome.failed(), 400, "{action} {keys:?}");
+    outcome
+}
+
+const VOLATILE: [&str; 2] = ["media.acknowledge=early", "buffer.power_loss_protection=false"];
+
 #[test]
-fn writes_with_faults_that_restart_the_controller_are_refused() {
-    for action in ["reset", "power-cut"] {
-        let fault = format!("faults=[{{ action = \"{action}\", from_us = 50, outage_us = 5 }}]");
-        let drive = drive("nvme", &["zones.size_mib=4", &fault]);
-        let file =
-            phaselink_core::workload::fio::from_flags(&[("rw", "write"), ("bs", "64k"), ("size", "8m")]).unwrap();
-        let refused = file.resolve(&drive.limits(), &Default::default()).unwrap_err().to_string();
-        assert!(refused.contains("faults restart the controller"), "{refused}");
+fn writers_of_zones_go_on_at_the_write_pointers_after_restarts() {
+    for (action, counter_name) in [("reset", "fault_resets"), ("power-cut", "fault_power_cuts")] {
+        for keys in [&[][..], &VOLATILE] {
+            let outcome = restarted(action, keys);
+            assert_eq!(counter(&outcome, counter_name), 4, "{action} {keys:?}");
+            let refused = counter(&outcome, "refused_requests");
+            assert!(outcome.failed() == refused && refused <= 16, "{action} {keys:?}: {refused} are refused");
+            assert!(counter(&outcome, "zone_appends") >= 400, "{action} {keys:?}: the counts outlive restarts");
+        }
     }
-    assert_eq!(jobs(&drive("nvme", &["zones.size_mib=4"]), WRITES).len(), 1);
+}
+
+#[test]
+fn writes_of_more_zones_than_can_be_active_are_refused_with_faults_that_restart_the_controller() {
+    let found = |action: &str, active: u32| {
+        let fault = format!("faults=[{{ action = \"{action}\", from_us = 50, outage_us = 5 }}]");
+        let (active, zones) = (format!("zones.active_max={active}"), ["zones.size_mib=4", "zones.open_max=1"]);
+        let drive = drive("nvme", &[&zones[..], &[&active, &fault]].concat());
+        let file = fio::from_flags(&[("rw", "write"), ("bs", "64k"), ("size", "8m")]).unwrap();
+        file.resolve(&drive.limits(), &Default::default())
+            .map_or_else(|problems| problems.to_string(), |_| String::new())
+    };
+    for action in ["reset", "power-cut"] {
+        let refused = found(action, 1);
+        assert!(refused.contains("it writes 2 zones, and faults restart the controller"), "{refused}");
+        assert_eq!(found(action, 2), "");
+        assert_eq!(found(action, 0), "");
+    }
 }
 
 /// A flash drive of 32 dies on eight channels, with zones of 384 MiB whose writers wait for their dies.

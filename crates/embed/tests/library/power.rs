@@ -398,7 +398,15 @@ fn recording() -> Recording {
         RecordedEvent::Completed(1),
         RecordedEvent::Arrived(2),
     ];
-    Recording { capacity_bytes: 4096, rules, requests, lines: Vec::new(), events: events.into(), prepared: 0 }
+    Recording {
+        capacity_bytes: 4096,
+        rules,
+        zones: None,
+        requests,
+        lines: Vec::new(),
+        events: events.into(),
+        prepared: 0,
+    }
 }
 
 #[test]

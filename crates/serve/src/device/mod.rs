@@ -41,7 +41,7 @@ pub struct Device {
     pub tallies: Arc<Tallies>,
     /// Trace of all requests, if one is recorded.
     pub record: Option<Arc<Record>>,
-    /// History of changes with their bytes, if one is recorded: by NBD with timing off.
+    /// History of changes with their bytes, if one is recorded: by NBD and vfio-user with timing off.
     pub history: Option<Arc<History>>,
     /// Fault rules.
     pub faults: Arc<Faults>,

@@ -74,6 +74,14 @@ pub(super) enum PendingWork {
     SaveSanitize,
 }
 
+impl PendingWork {
+    /// Returns true if the work changes blocks of the drive, or which of them namespaces have.
+    pub(super) fn divides_or_erases(&self) -> bool {
+        use PendingWork::{Create, Delete, Format, Sanitize};
+        matches!(self, Format { .. } | Create { .. } | Delete { .. } | Sanitize { .. })
+    }
+}
+
 impl Controller {
     /// Returns a controller after power-on, with one set of queues.
     pub fn new(identity: Identity) -> Controller {

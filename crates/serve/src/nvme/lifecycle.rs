@@ -130,6 +130,9 @@ impl Controller {
     fn shut_down(&mut self, host: &mut impl AdminHost, store: &Store) {
         let is_requested = host.registers().is_shutdown_requested();
         let is_durable = !is_requested || store.flush().is_ok();
+        if let Some(history) = self.identity.subsystem.history().filter(|_| is_requested) {
+            history.flushed(store);
+        }
         match is_durable {
             true => host.registers().set_shut_down(is_requested),
             false => host.registers().set_fatal(),

@@ -133,6 +133,11 @@ impl Controller {
     #[cold]
     fn execute_work(&mut self, work: PendingWork, host: &mut impl AdminHost, store: &Store) {
         let timestamp = self.features.timestamp(host.now_ms());
+        if let Some(history) = self.identity.subsystem.history()
+            && work.divides_or_erases()
+        {
+            history.give_up("format, sanitize or divide the drive");
+        }
         let (command_id, done) = match work {
             PendingWork::Format { command_id, namespace, format } => {
                 (command_id, self.format(namespace, format, timestamp, store))

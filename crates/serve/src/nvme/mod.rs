@@ -30,7 +30,7 @@
 //! |---|---|
 //! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
 //! | queues | [`arbitration`], [`queues`] |
-//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, [`queue_set`] |
+//! | commands | [`event_log`], [`placement`], [`subsystem`] (namespaces), [`journal`], [`command`], `metadata_commands`, `zone_commands`, `placement_commands`, `key_value_commands`, `recorded_commands`, [`queue_set`] |
 //! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), `placement_admin`, `key_value_admin`, [`management`] (of namespaces), [`lifecycle`] |
 //!
 //! # Adding something
@@ -65,6 +65,7 @@ mod placement_admin;
 mod placement_commands;
 pub mod queue_set;
 pub mod queues;
+mod recorded_commands;
 pub mod registers;
 pub mod strict;
 pub mod subsystem;

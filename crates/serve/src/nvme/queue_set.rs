@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
-use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::Done;
+use phaselink_core::protocol::nvme::rules::{Action, Shadow};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 use phaselink_core::request::Op;
 
@@ -19,10 +20,12 @@ use super::host::{EndedFault, Host, Unreachable};
 use super::journal::Journal;
 use super::limits::QUEUE_PAIRS_MAX;
 use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
+use super::recorded_commands::ZonesBefore;
 use super::strict::{self, StrictChecks};
 use super::subsystem::NamespaceView;
-use super::{key_value_commands, metadata_commands, placement_commands, zone_commands};
+use super::{key_value_commands, metadata_commands, placement_commands, recorded_commands, zone_commands};
 use crate::device::faults::FaultEffect;
+use crate::device::history::{History, Ticket};
 use crate::device::store::Store;
 use crate::device::tally::{CompletionsTaken, UndefinedBehaviour};
 
@@ -87,6 +90,8 @@ pub struct QueueSet {
     /// Values that executed commands return in dwords 0 and 1 of their completions, by submission queue and command identifier. Values
     /// of 0 are left out.
     results: BTreeMap<(u16, u16), u64>,
+    /// Changes of executed commands in the drive's history, by submission queue and command identifier.
+    recorded: BTreeMap<(u16, u16), Vec<Ticket>>,
 }
 
 /// Sets share no cache line with each other, wherever they are allocated.
@@ -111,6 +116,7 @@ impl QueueSet {
             strict: None,
             taken: CompletionsTaken::default(),
             results: BTreeMap::new(),
+            recorded: BTreeMap::new(),
         }
     }
 
@@ -236,6 +242,7 @@ impl QueueSet {
         let completion = removed.and_then(|removed| self.completions[usize::from(removed.completion_queue)].as_mut());
         completion.into_iter().for_each(|completion| completion.users -= 1);
         self.results.retain(|(of, _), _| *of != queue);
+        self.recorded.retain(|(of, _), _| *of != queue);
         self.check_strictly(|checks| checks.forget_queue(Some(queue)));
         self.update_queues_end();
     }
@@ -253,6 +260,7 @@ impl QueueSet {
         self.completions.fill(None);
         self.in_flight.fill(0);
         self.results.clear();
+        self.recorded.clear();
         self.check_strictly(|checks| checks.forget_queue(None));
         self.update_queues_end();
     }
@@ -341,6 +349,47 @@ impl QueueSet {
     /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is deleted.
     #[inline]
     pub fn perform(
+        &mut self,
+        command: &Command,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        match self.namespaces.history() {
+            None => self.perform_unrecorded(command, host, store, space),
+            Some(history) => self.perform_recorded(&Arc::clone(history), command, host, (store, space)),
+        }
+    }
+
+    /// Executes a command and adds its changes to the history of the drive.
+    #[cold]
+    fn perform_recorded(
+        &mut self,
+        history: &History,
+        command: &Command,
+        host: &mut impl Host,
+        (store, space): (&Store, &mut [u8]),
+    ) -> Result<(), Status> {
+        let key = (command.queue, command.entry().command_id);
+        let (done, tickets) = history.note_all(store, || {
+            let before = ZonesBefore::note(command, store);
+            let done = self.perform_unrecorded(command, host, store, space);
+            let placed = self.results.get(&key).copied().unwrap_or(0);
+            let needs_flush = command.needs_flush(self.write_cache);
+            let changes = done.map(|()| recorded_commands::changes(command, placed, &before, store, needs_flush));
+            (done, changes.unwrap_or_default())
+        });
+        if matches!(&command.checked, Ok(checked) if checked.action == Action::Spoil) {
+            history.give_up("make blocks unreadable");
+        }
+        if !tickets.is_empty() {
+            self.recorded.insert(key, tickets);
+        }
+        done
+    }
+
+    #[inline]
+    fn perform_unrecorded(
         &mut self,
         command: &Command,
         host: &mut impl Host,
@@ -485,8 +534,18 @@ impl QueueSet {
             self.record_failure(queue, &command.entry(), status);
         }
         let result = self.take_result(command);
+        self.note_recorded(command);
         self.post(queue, command.entry().command_id, command.completion_status(status), result, host);
         status
+    }
+
+    /// Notes in the history of the drive, if there is one, that a command is about to complete.
+    #[inline]
+    fn note_recorded(&mut self, command: &Command) {
+        if let Some(history) = self.namespaces.history() {
+            let tickets = self.recorded.remove(&(command.queue, command.entry().command_id));
+            history.answered(tickets.into_iter().flatten());
+        }
     }
 
     /// Records a command that was refused or failed.

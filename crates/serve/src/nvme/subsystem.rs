@@ -14,6 +14,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use super::event_log::EventLog;
 use super::placement::Placement;
+use crate::device::history::History;
 use crate::device::store::{StateTag, Store, StoreKeys};
 use crate::device::tally::locked;
 
@@ -181,6 +182,8 @@ pub struct Subsystem {
     reports_missing_keys: AtomicBool,
     /// Keys of the store, once it has been loaded.
     keys: OnceLock<Arc<StoreKeys>>,
+    /// History of the drive, if its changes are recorded.
+    history: OnceLock<Arc<History>>,
 }
 
 impl Subsystem {
@@ -198,7 +201,19 @@ impl Subsystem {
             placement,
             reports_missing_keys: AtomicBool::new(limits.key_value.is_some_and(|keys| keys.reports_missing)),
             keys: OnceLock::new(),
+            history: OnceLock::new(),
         }
+    }
+
+    /// Records the changes of all commands from now on. Controllers that commands have reached already do not take part.
+    pub fn record(&self, history: &Arc<History>) {
+        // The first history is that of the device.
+        let _ = self.history.set(Arc::clone(history));
+    }
+
+    /// Returns the history of the drive, if its changes are recorded.
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.history.get()
     }
 
     /// Takes over what the store of the drive has kept.
@@ -554,6 +569,8 @@ pub struct NamespaceView {
     active: Vec<Option<ActiveNamespace>>,
     /// Data placement, if the drive has it.
     placement: Option<Arc<Placement>>,
+    /// History of the drive, if its changes are recorded.
+    history: Option<Arc<History>>,
     /// Limits of a drive without namespaces.
     none: Limits,
 }
@@ -569,6 +586,7 @@ impl NamespaceView {
             barred: None,
             active: Vec::new(),
             placement: subsystem.placement.clone(),
+            history: subsystem.history().cloned(),
             none,
         };
         view.read();
@@ -641,6 +659,12 @@ impl NamespaceView {
     #[inline]
     pub fn placement(&self) -> Option<&Placement> {
         self.placement.as_deref()
+    }
+
+    /// Returns the history of the drive, if its changes are recorded.
+    #[inline]
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.history.as_ref()
     }
 
     /// Returns true if the deletion of a key that does not exist is an error.

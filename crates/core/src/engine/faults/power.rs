@@ -85,7 +85,7 @@ impl Engine {
         if faults.away == Away::Off(now) {
             faults.away = Away::No;
             self.shared.scheduler.retain(Event::is_of_host);
-            self.connect_again(now, &faults.drive, faults.seed);
+            self.connect_again(now, &faults.drive, faults.seed, false);
         }
         self.faults = Some(faults);
     }

@@ -211,14 +211,14 @@ impl Flash {
         }
     }
 
-    /// Returns this drive with the zones of a description, if they have dies of their own.
-    pub(in crate::media) fn with_zones(
-        self,
+    /// Gives the drive the zones of a description, if they have dies of their own.
+    pub(in crate::media) fn add_zones(
+        &mut self,
         media: &config::Media,
         translation: &config::Translation,
         zones: &config::Zoning,
-    ) -> Flash {
-        Flash { zoned: ZonedBlocks::of(media, translation, zones), ..self }
+    ) {
+        self.zoned = ZonedBlocks::of(media, translation, zones);
     }
 
     /// Writes `bytes` from `offset`. The call comes at `now`, from a controller that has finished with the command at
@@ -293,7 +293,7 @@ impl Flash {
             self.translation.skip(WriteStream::Map, self.layout.line_units() - self.map_line.units);
         }
         self.map_line = OpenLine::default();
-        self.zoned.iter_mut().for_each(|zoned| zoned.lose_buffer());
+        self.zoned.iter_mut().for_each(|zoned| zoned.cut_power());
         self.programming.clear();
         self.programmed_at = Time::ZERO;
         self.buffer.empty();

@@ -195,15 +195,9 @@ impl ZonedBlocks {
         freed
     }
 
-    /// Makes the buffered part of lines that are being filled take no room, as their bytes are in the cells.
-    pub(super) fn lose_buffer(&mut self) {
-        let mut from = Some((0, 0));
-        while let Some(key) = from.and_then(|from| self.filling.key_from(&from)) {
-            if let Some(line) = self.filling.get_mut(&key) {
-                (line.buffered, line.copied, line.is_outside) = (0, line.bytes, true);
-            }
-            from = Some((key.0, key.1 + 1));
-        }
+    /// Forgets which lines are being filled, as a loss of power does: what they hold and hosts are to find is in spare word lines.
+    pub(super) fn cut_power(&mut self) {
+        self.filling = SortedMap::default();
     }
 
     /// Returns the counters, by name, after so many bytes of the host.
@@ -226,7 +220,13 @@ impl Flash {
         let key = (place.block, zoned.line(place));
         let whole = zoned.line_bytes(key.1);
         if zoned.filling.get(&key).is_none() {
-            zoned.filling.insert(key, FillingLine::default());
+            // A line that has been begun before a loss of power goes on where it was.
+            let is_new = key.1 >= zoned.zones[index(key.0)].reached;
+            let before = u64::from(place.position % zoned.stripe.line_units()) * u64::from(zoned.unit_bytes);
+            let bytes = if is_new { 0 } else { before };
+            zoned
+                .filling
+                .insert(key, FillingLine { bytes, copied: bytes, is_outside: !is_new, ..FillingLine::default() });
             self.begin_line(now, key);
         }
         let Some(zoned) = &mut self.zoned else { return };

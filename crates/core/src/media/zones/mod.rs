@@ -83,6 +83,19 @@ impl ZoneState {
         ZoneState::Offline,
     ];
 
+    /// Returns the state in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            ZoneState::Empty => "empty",
+            ZoneState::ImplicitlyOpen => "implicitly open",
+            ZoneState::ExplicitlyOpen => "explicitly open",
+            ZoneState::Closed => "closed",
+            ZoneState::Full => "full",
+            ZoneState::ReadOnly => "read-only",
+            ZoneState::Offline => "offline",
+        }
+    }
+
     /// True if the zone counts among the open ones.
     pub fn is_open(self) -> bool {
         matches!(self, ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen)
@@ -180,6 +193,15 @@ struct Zone {
     written: u64,
 }
 
+/// Zones as a restart of a drive leaves them.
+#[derive(Clone, Debug)]
+pub struct ZonesLeft {
+    /// States after the restart.
+    pub zones: Zones,
+    /// States that a loss of power would leave now.
+    pub durable: Zones,
+}
+
 /// Zones of a namespace with their states.
 #[derive(Clone, Debug)]
 pub struct Zones {
@@ -227,6 +249,11 @@ impl Zones {
     /// Returns counts of accepted requests.
     pub fn counts(&self) -> ZoneCounts {
         self.counts
+    }
+
+    /// Returns these zones with the counts of others, which were theirs before a restart.
+    pub fn with_counts_of(self, others: &Zones) -> Zones {
+        Zones { counts: others.counts, ..self }
     }
 
     /// Returns the number of active zones.

@@ -12,6 +12,8 @@ pub struct ZonedSpace {
     pub writable_bytes: u64,
     /// Largest number of zones that are open at a time; 0 if there is no limit.
     pub open_max: u32,
+    /// Largest number of zones that are active at a time; 0 if there is no limit.
+    pub active_max: u32,
     /// True if faults restart the controller.
     pub restarts: bool,
 }
@@ -23,11 +25,15 @@ pub(super) fn replay(job: &Job, limits: &Limits) -> Option<JobFinding> {
     when(is_wrong, "read_iolog", found, "a trace of reads, or a drive without zones")
 }
 
-/// Refuses writes where faults restart the controller: the host of a simulation does not ask the zones how far they are written then.
+/// Refuses writes of more zones than can be active where faults restart the controller: zones that are not full then stay active until it is
+/// their turn to be written again.
 pub(super) fn restarts(job: &Job, limits: &Limits) -> Option<JobFinding> {
-    let is_wrong = limits.zones.is_some_and(|zones| zones.restarts) && job.has_writes();
-    let found = String::from("it writes zones, and faults restart the controller");
-    when(is_wrong, "rw", found, "reads, a drive without zones, or no faults reset and power-cut")
+    let zones = limits.zones.filter(|zones| zones.restarts && zones.active_max > 0 && job.has_writes())?;
+    let written = job.region_bytes(limits.capacity_bytes) / zones.zone_bytes;
+    let found = format!("it writes {written} zones, and faults restart the controller, which leaves zones active");
+    let allowed =
+        format!("at most {0} zones, as zones.active_max is {0}, or no faults reset and power-cut", zones.active_max);
+    when(written > zones.active_max.into(), "size", found, allowed)
 }
 
 /// Refuses regions that do not consist of whole zones, or of fewer zones than threads that write.

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn zones_are_reset_and_filled_in_turn_and_no_two_threads_share_one() {
-        let space = ZonedSpace { zone_bytes: 16384, writable_bytes: 8192, open_max: 0, restarts: false };
+        let space = ZonedSpace { zone_bytes: 16384, writable_bytes: 8192, open_max: 0, active_max: 0, restarts: false };
         let mut turns = [0, 1].map(|thread| ZoneTurns::new(space, 5 * 16384, thread, 2));
         let mut taken = turns.each_mut().map(|turns| -> Vec<(Op, u64)> {
             (0..9).map(|_| turns.take(4096)).map(|(op, offset, _)| (op, offset / 4096)).collect()

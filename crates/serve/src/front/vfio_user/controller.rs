@@ -76,11 +76,12 @@ impl ControllerSocket {
         self.identity = self.identity.clone().sharing(&other.identity.subsystem);
     }
 
-    /// Takes over the namespaces that the store of the drive has kept.
+    /// Takes over the namespaces that the store of the drive has kept, and its history if one is recorded.
     ///
     /// # Errors
     /// Namespaces that the drive cannot have.
     pub(super) fn load(&self, device: &Device) -> io::Result<()> {
+        device.history.iter().for_each(|history| self.identity.subsystem.record(history));
         self.identity.subsystem.load(&device.store)
     }
 

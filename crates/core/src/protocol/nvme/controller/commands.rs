@@ -82,6 +82,7 @@ impl Controller {
     /// Makes all data written before durable, for a flush and for a write that is to be durable (FUA): the media flushes
     /// all of its buffers or none.
     pub(super) fn flush(&mut self, from: Time, id: u32, ports: &mut Ports) {
+        self.zones.iter_mut().for_each(|zones| zones.begin_flush(id));
         let done = ports.media.flush_all(from);
         ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });

@@ -18,6 +18,7 @@ use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, 
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::keys::Key;
+use crate::media::zones::ZonesLeft;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
@@ -329,6 +330,9 @@ impl Controller {
         self.commands.vacate(id);
         self.given.forget(id);
         let value_bytes = if self.keys.is_some() { self.take_value_bytes(id) } else { 0 };
+        if let Some(zones) = &mut self.zones {
+            zones.end_command(id, self.commands[id as usize].command.as_ref().ok(), self.limits.block_shift);
+        }
         let Accepted { command_id, queue: number, command, .. } = &self.commands[id as usize];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(*number)];
@@ -483,6 +487,14 @@ impl halves::Controller for Controller {
 
     fn looking(&self, packet: &Packet) -> Option<Looking> {
         (Role::of(packet) == Role::FETCH).then_some(Looking { read: "fetch command", empty: None })
+    }
+
+    fn zones_left(&self, loses_power: bool) -> Option<ZonesLeft> {
+        self.zones.as_ref().map(|zones| zones.left(loses_power))
+    }
+
+    fn take_over_zones(&mut self, left: ZonesLeft) {
+        self.zones.iter_mut().for_each(|zones| zones.take_over(left.clone()));
     }
 
     fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {

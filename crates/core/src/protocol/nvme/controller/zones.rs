@@ -2,7 +2,7 @@
 
 use super::{Controller, Fetch};
 use crate::drive::Drive;
-use crate::media::zones::Zones;
+use crate::media::zones::{ZoneAction, Zones, ZonesLeft};
 use crate::protocol::nvme::rules::zone_commands::{ZoneEffect, admit};
 use crate::protocol::nvme::rules::{Action, Command};
 use crate::protocol::nvme::spec::{Status, SubmissionEntry};
@@ -17,21 +17,103 @@ pub(super) struct SimulatedZones {
     refusals: u64,
     /// Entries that have come before those in front of them, which a host's memory may read later.
     early: Vec<(Fetch, Vec<u8>)>,
+    /// Writes that were accepted and have not completed: first block, and number of blocks.
+    writing: Vec<(u64, u64)>,
+    /// States that outlive power, if those of completed writes do not.
+    durable: Option<DurableZones>,
+}
+
+/// States of zones that outlive power on a drive with a volatile buffer: those of the last flush, and what was reset since.
+#[derive(Clone, Debug)]
+struct DurableZones {
+    flushed: Zones,
+    /// States of completed writes when flushes in progress began, by the controller's numbers of their commands.
+    flushing: Vec<(u32, Zones)>,
+}
+
+impl DurableZones {
+    /// Applies the reset of a zone, which is durable at once.
+    fn reset(&mut self, start: u64) {
+        let later = self.flushing.iter_mut().map(|(_, zones)| zones);
+        for zones in std::iter::once(&mut self.flushed).chain(later) {
+            // A zone that the drive has reset is neither read-only nor offline.
+            let _ = zones.act(ZoneAction::Reset, start);
+        }
+    }
+
+    /// Ends a flush, which has made durable what it found.
+    fn end_flush(&mut self, id: u32) {
+        if let Some(place) = self.flushing.iter().position(|(flush, _)| *flush == id) {
+            self.flushed = self.flushing.remove(place).1;
+        }
+    }
 }
 
 impl SimulatedZones {
     /// Makes the zones of a drive, if it has some: full ones, as those of a drive in use.
     pub(super) fn full(drive: &Drive) -> Option<Box<SimulatedZones>> {
-        drive.zone_layout().map(|layout| Box::new(SimulatedZones::of(Zones::full(layout))))
+        let is_volatile = drive.loses_power() && !drive.keeps_acknowledged();
+        drive.zone_layout().map(|layout| {
+            let zones = Zones::full(layout);
+            let durable = is_volatile.then(|| DurableZones { flushed: zones.clone(), flushing: Vec::new() });
+            Box::new(SimulatedZones { durable, ..SimulatedZones::of(zones) })
+        })
     }
 
     fn of(zones: Zones) -> SimulatedZones {
-        SimulatedZones { zones, refusals: 0, early: Vec::new() }
+        SimulatedZones { zones, refusals: 0, early: Vec::new(), writing: Vec::new(), durable: None }
     }
 
     /// Makes the zones of a drive on which nothing has been written.
     pub(super) fn empty(&self) -> SimulatedZones {
         SimulatedZones::of(Zones::new(*self.zones.layout()))
+    }
+
+    /// Returns the zones as completed writes have left them. The latest writes that have not completed are taken back; where a completed one
+    /// is behind them, their blocks stay, with any data.
+    fn completed(&self) -> Zones {
+        let (mut zones, mut writing) = (self.zones.clone(), self.writing.clone());
+        writing.sort_unstable();
+        for (block, blocks) in writing.into_iter().rev() {
+            zones.take_back(block, blocks);
+        }
+        zones
+    }
+
+    /// Returns the zones as a restart leaves them, with or without a loss of power.
+    pub(super) fn left(&self, loses_power: bool) -> ZonesLeft {
+        let completed = self.completed();
+        let flushed = self.durable.as_ref().map(|durable| durable.flushed.clone().with_counts_of(&self.zones));
+        let mut durable = flushed.unwrap_or_else(|| completed.clone());
+        durable.lose_power();
+        ZonesLeft { zones: if loses_power { durable.clone() } else { completed }, durable }
+    }
+
+    /// Takes over the zones that a restart has left.
+    pub(super) fn take_over(&mut self, left: ZonesLeft) {
+        if let Some(durable) = &mut self.durable {
+            durable.flushed = left.durable;
+        }
+        self.zones = left.zones;
+    }
+
+    /// Begins a flush by the command of this number.
+    pub(super) fn begin_flush(&mut self, id: u32) {
+        let completed = self.durable.is_some().then(|| self.completed());
+        if let Some((durable, completed)) = self.durable.as_mut().zip(completed) {
+            durable.flushing.push((id, completed));
+        }
+    }
+
+    /// Ends the command of this number.
+    pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
+        let Some(command) = command else { return };
+        if let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift) {
+            self.writing.swap_remove(place);
+        }
+        if let Some(durable) = &mut self.durable {
+            durable.end_flush(id);
+        }
     }
 
     /// Returns the counters, by name.
@@ -70,16 +152,25 @@ impl Controller {
         sources: &[(u64, u64)],
         ports: &mut Ports,
     ) -> Result<Command, Status> {
-        let Some(SimulatedZones { zones, refusals, .. }) = self.zones.as_deref_mut() else { return Ok(command) };
+        let Some(SimulatedZones { zones, refusals, writing, durable, .. }) = self.zones.as_deref_mut() else {
+            return Ok(command);
+        };
         let (shift, place) = (self.limits.block_shift, (command.offset, command.bytes));
         let effect = admit(zones, command.action, place, sources, shift).inspect_err(|_| *refusals += 1)?;
         let layout = zones.layout();
         match effect {
             ZoneEffect::None => {}
             ZoneEffect::Placed(block) => command.offset = block << shift,
-            ZoneEffect::Emptied(emptied) => emptied
-                .into_iter()
-                .for_each(|zone| ports.media.discard(layout.start(zone) << shift, layout.zone_blocks << shift)),
+            ZoneEffect::Emptied(emptied) => {
+                for start in emptied.into_iter().map(|zone| layout.start(zone)) {
+                    ports.media.discard(start << shift, layout.zone_blocks << shift);
+                    durable.iter_mut().for_each(|durable| durable.reset(start));
+                    writing.retain(|(block, _)| !(start..start + layout.zone_blocks).contains(block));
+                }
+            }
+        }
+        if matches!(command.action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. }) {
+            writing.push((command.offset >> shift, u64::from(command.bytes) >> shift));
         }
         Ok(command)
     }
@@ -108,8 +199,11 @@ impl Controller {
     #[cold]
     pub(super) fn take_back(&mut self, command: &Command) {
         let moves_pointer = matches!(command.action, Action::Write { .. } | Action::Append { .. });
-        let Some(SimulatedZones { zones, .. }) = self.zones.as_deref_mut().filter(|_| moves_pointer) else { return };
+        let Some(SimulatedZones { zones, writing, .. }) = self.zones.as_deref_mut().filter(|_| moves_pointer) else {
+            return;
+        };
         let shift = self.limits.block_shift;
+        writing.retain(|(block, _)| *block != command.offset >> shift);
         zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
     }
 

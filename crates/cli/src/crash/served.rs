@@ -1,0 +1,139 @@
+//! Drive that commands reach over vfio-user: while it is recorded, and after a power cut, with the blocks and zones of an image.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use phaselink_core::crash::view::{BlockSource, ImageBlocks};
+use phaselink_core::drive::Drive;
+use phaselink_core::media::zones::Zones;
+use phaselink_core::problem::Problem;
+use phaselink_serve::device::history::History;
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::front::kind::Front;
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser, socket_path};
+use phaselink_serve::model::wall::Wait;
+use phaselink_serve::server::Server;
+
+/// Longest range of an image in bytes that is copied to a store at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Socket at which a command finds the drive.
+#[derive(Clone, Debug)]
+pub(super) struct SocketFolder {
+    folder: PathBuf,
+}
+
+impl SocketFolder {
+    /// Makes a folder for a socket, which user-space drivers look for by the name of the folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub(super) fn create(within: &Path) -> io::Result<SocketFolder> {
+        let folder = within.join("drive");
+        fs::create_dir(&folder)?;
+        Ok(SocketFolder { folder })
+    }
+
+    /// Returns the path of the socket.
+    pub(super) fn path(&self) -> PathBuf {
+        socket_path(&self.folder)
+    }
+
+    /// Binds the socket for clients of a drive of this size.
+    ///
+    /// # Errors
+    /// If hosts cannot have the drive, it has metadata beside its blocks, or the socket cannot be bound.
+    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Box<dyn Front>, Problem> {
+        let socket = ControllerSocket::bind(&self.folder, drive, geometry, 0)?;
+        if socket.limits().metadata.is_some() {
+            let found = format!("--vfio-user: {} has metadata beside its blocks, which is not recorded", drive.name);
+            return Err(Problem::new("crash", None, found, "a drive whose blocks have no metadata"));
+        }
+        Ok(Box::new(VfioUser(vec![socket])))
+    }
+}
+
+/// Makes a server of a store with timing off.
+pub(super) fn server(
+    drive: &Drive,
+    store: Store,
+    history: Option<Arc<History>>,
+    stop: Arc<Stop>,
+    front: Box<dyn Front>,
+) -> Server {
+    let device = Device {
+        drive: Arc::new(drive.clone()),
+        store: Arc::new(store),
+        tallies: Arc::default(),
+        record: None,
+        history,
+        faults: Arc::default(),
+        stop,
+    };
+    Server {
+        device,
+        timing: false,
+        wait: Wait::Adaptive,
+        seed: 1,
+        fronts: vec![front],
+        metrics: None,
+        device_threads: 1,
+        control: None,
+    }
+}
+
+/// Serves until `work` has returned, which gets a function that says when to stop: once the user has asked for it, or the server has
+/// ended by itself, as its clients would wait for ever.
+///
+/// # Errors
+/// If the server cannot go on.
+pub(super) fn during<T>(
+    server: &Server,
+    stopped: &AtomicBool,
+    work: impl FnOnce(&dyn Fn() -> bool) -> T,
+) -> io::Result<T> {
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run());
+        let _stop = server.device.stop.at_the_end();
+        let worked = work(&|| stopped.load(Ordering::Relaxed) || server.device.stop.is_requested());
+        server.device.stop.request();
+        let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("the server has failed")));
+        served.map(|_| worked)
+    })
+}
+
+/// Makes a store with the blocks of an image, all of which are zeros except in `footprint`, and with its zones.
+///
+/// # Errors
+/// If the system has no memory for it.
+pub(super) fn store_of(
+    image: ImageBlocks<'_>,
+    footprint: &[Range<usize>],
+    zones: Option<&Zones>,
+) -> Result<Store, Problem> {
+    let recording = image.recording;
+    let block_bytes = recording.rules.block_bytes;
+    let mut store = Store::in_memory(Geometry { capacity_bytes: recording.capacity_bytes, block_bytes })?;
+    if let Some(survived) = zones {
+        store = store.with_zones(*survived.layout())?;
+        store.zones().into_iter().for_each(|zones| zones.with(|zones| zones.clone_from(survived)));
+    }
+    let unwritable = |error: io::Error| Problem::new("crash", None, format!("no memory for an image: {error}"), "");
+    let mut bytes = Vec::new();
+    // Everything that is no zero, by its difference from a drive of zeros.
+    let zeros = vec![BlockSource::ZEROS; image.sources.len()];
+    let longest = (PIECE_BYTES / u64::from(block_bytes)) as usize;
+    for range in image.differences(&zeros, footprint, 0, longest) {
+        let [start, end] = [range.start, range.end].map(|block| block as u64 * u64::from(block_bytes));
+        bytes.clear();
+        image.append(start..end, &mut bytes);
+        store.write(start, &bytes).map_err(unwritable)?;
+    }
+    Ok(store)
+}

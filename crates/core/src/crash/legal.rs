@@ -1,0 +1,78 @@
+//! Check of an image against its recording: a power cut may leave it, or may not.
+
+use std::collections::BTreeMap;
+
+use super::image::{Image, Loss};
+use super::recording::Recording;
+use super::timeline::CutTimeline;
+use super::zones::zones;
+
+impl Image {
+    /// Checks that a power cut may leave this image.
+    ///
+    /// # Errors
+    /// The first request that cannot be lost in this way.
+    pub fn check(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
+        if !recording.cuts().contains(&self.cut) {
+            let cuts = recording.cuts();
+            return Err(format!("cut={}; the recording has cuts from {} to {}", self.cut, cuts.start, cuts.end - 1));
+        }
+        self.lost.iter().try_for_each(|(&place, lost)| {
+            let number = place + 1;
+            if place >= recording.requests.len() || !timeline.has_arrived(place, self.cut) {
+                return Err(format!("request {number} had not arrived at cut={}", self.cut));
+            }
+            if !recording.requests[place].is_change() {
+                return Err(format!("request {number} is a flush"));
+            }
+            if timeline.is_durable(place, self.cut) {
+                return Err(format!("request {number} cannot be missing at cut={}: it was durable", self.cut));
+            }
+            let Loss::AllBut(there) = lost else { return Ok(()) };
+            let pieces = recording.pieces(place);
+            let is_torn = is_ascending(there) && there.last().is_some_and(|&(_, last)| last < pieces);
+            let count = || there.iter().map(|&(first, last)| last - first + 1).sum::<u32>();
+            if is_torn && count() < pieces { Ok(()) } else { Err(format!("request {number} has {pieces} pieces")) }
+        })?;
+        if recording.zones.is_some() {
+            self.check_order(recording, timeline)?;
+            zones(recording, timeline, self)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that what survives of each zone is a prefix of its changes.
+    ///
+    /// # Errors
+    /// The first request that is there although one before it is missing.
+    fn check_order(&self, recording: &Recording, timeline: &CutTimeline) -> Result<(), String> {
+        let mut first_losses: BTreeMap<u32, usize> = BTreeMap::new();
+        for place in 0..timeline.arrived(self.cut) {
+            let Some(zone) = recording.zone(place) else { continue };
+            let (number, lost) = (place + 1, self.lost.get(&place));
+            match first_losses.get(&zone) {
+                Some(first) if lost != Some(&Loss::All) => {
+                    let found =
+                        format!("request {number} is there, and request {} before it in zone {zone} is not", first + 1);
+                    return Err(found);
+                }
+                Some(_) => {}
+                None if !lost.is_none_or(is_prefix) => {
+                    return Err(format!("request {number} is torn, and zone {zone} has blocks behind a gap"));
+                }
+                None => drop(lost.map(|_| first_losses.insert(zone, place))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if the ranges are as [`Loss::AllBut`] demands: none is empty, and none touches the one before.
+fn is_ascending(there: &[(u32, u32)]) -> bool {
+    there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
+}
+
+/// Returns true if the blocks of a request that are there are its first ones.
+fn is_prefix(lost: &Loss) -> bool {
+    matches!(lost, Loss::All) || matches!(lost, Loss::AllBut(there) if there.len() == 1 && there[0].0 == 0)
+}

@@ -1,0 +1,99 @@
+//! Zones of images: their states and write pointers after the power cut.
+//!
+//! A zone is written in order, and so is what survives of it: a prefix of its changes in the order of their arrival, the last of
+//! which may be the first blocks of a write. Everything up to a durable change is durable with it. The zones themselves say what follows
+//! from the changes that survive: [`Zones`] are asked for each of them, and lose their power then.
+
+use std::collections::BTreeSet;
+
+use super::image::{Image, Loss};
+use super::recording::{RecordedOp, Recording};
+use super::timeline::CutTimeline;
+use crate::media::zones::{ZoneAction, ZoneLayout, ZoneRefusal, Zones};
+
+/// Returns the zones after the power cut of an image; none if the drive has no zones.
+///
+/// # Errors
+/// If more zones would be active than the drive can have.
+pub fn zones(recording: &Recording, timeline: &CutTimeline, image: &Image) -> Result<Option<Zones>, String> {
+    let Some(layout) = recording.zones else { return Ok(None) };
+    let mut survived = without_limits(layout);
+    for place in 0..timeline.arrived(image.cut) {
+        let blocks = blocks_there(recording, place, image.lost.get(&place));
+        let accepted = accept(recording, place, blocks, &mut survived);
+        accepted.map_err(|_| format!("request {} does not begin at the write pointer of its zone", place + 1))?;
+    }
+    survived.lose_power();
+    let mut zones = Zones::new(layout);
+    let mut states = (0..layout.zones).map(|zone| (zone, survived.zone(zone)));
+    match states.all(|(zone, (state, written))| zones.restore(zone, state, written)) {
+        true => Ok(Some(zones)),
+        false => Err(format!("{} zones would be active, of at most {}", survived.active(), layout.active_max)),
+    }
+}
+
+/// Returns true if zones accept every request of a recording in the order of arrival.
+pub(super) fn are_accepted(recording: &Recording) -> bool {
+    let Some(layout) = recording.zones else {
+        let is_action = |kind: &RecordedOp| matches!(kind, RecordedOp::Reset | RecordedOp::Finish);
+        return !recording.requests.iter().any(|request| is_action(&request.kind));
+    };
+    let mut zones = without_limits(layout);
+    (0..recording.requests.len()).all(|place| {
+        let blocks = blocks_there(recording, place, None);
+        let is_action = matches!(recording.requests[place].kind, RecordedOp::Reset | RecordedOp::Finish);
+        let is_whole = !is_action || blocks == layout.zone_blocks;
+        is_whole && accept(recording, place, blocks, &mut zones).is_ok()
+    })
+}
+
+/// Makes empty zones of which any number can be active: which of them were open when has no bearing on an image.
+fn without_limits(layout: ZoneLayout) -> Zones {
+    Zones::new(ZoneLayout { active_max: 0, open_max: 0, ..layout })
+}
+
+/// Returns the number of blocks of a request that are there, from its first one on.
+fn blocks_there(recording: &Recording, place: usize, lost: Option<&Loss>) -> u64 {
+    let whole = u64::from(recording.requests[place].bytes / recording.rules.block_bytes);
+    match lost {
+        None => whole,
+        Some(Loss::All) => 0,
+        Some(Loss::AllBut(there)) => there.iter().map(|(first, last)| u64::from(last - first) + 1).sum(),
+    }
+}
+
+/// Applies as many blocks of a request to its zone as are there.
+fn accept(recording: &Recording, place: usize, blocks: u64, zones: &mut Zones) -> Result<(), ZoneRefusal> {
+    let request = &recording.requests[place];
+    let block = request.offset / u64::from(recording.rules.block_bytes);
+    match request.kind {
+        _ if blocks == 0 => Ok(()),
+        RecordedOp::Write(_) | RecordedOp::Zero => zones.write(block, blocks),
+        RecordedOp::Reset => zones.act(ZoneAction::Reset, block).map(drop),
+        RecordedOp::Finish => zones.act(ZoneAction::Finish, block).map(drop),
+        RecordedOp::Trim | RecordedOp::Flush => Ok(()),
+    }
+}
+
+impl Image {
+    /// Returns the image with the losses in each zone that follow from its first one: everything behind it. Of a torn request, as many
+    /// blocks are there as before, which are its first ones.
+    pub(super) fn in_order(mut self, recording: &Recording, timeline: &CutTimeline) -> Image {
+        let mut cut_off: BTreeSet<u32> = BTreeSet::new();
+        let unsettled = timeline.settled(self.cut)..timeline.arrived(self.cut);
+        for place in unsettled.filter(|_| recording.zones.is_some()) {
+            let Some(zone) = recording.zone(place) else { continue };
+            match self.lost.get_mut(&place) {
+                _ if cut_off.contains(&zone) => drop(self.lost.insert(place, Loss::All)),
+                None => continue,
+                Some(Loss::All) => {}
+                Some(Loss::AllBut(there)) => {
+                    let blocks = there.iter().map(|(first, last)| last - first + 1).sum::<u32>();
+                    *there = vec![(0, blocks - 1)];
+                }
+            }
+            cut_off.insert(zone);
+        }
+        self
+    }
+}
