@@ -143,7 +143,10 @@ fn blocks(drive: &Drive) -> Option<BrokenCondition> {
             drive.zones.writable_mib(),
             drive.zones.dies
         ),
-        format!("zones.size_mib, with zones.capacity_mib up to {:.0}, or less of zones.dies", (sets - 1.0) * set_mib),
+        format!(
+            "zones that fill whole erase blocks, of {set_mib:.1} MiB or a multiple, less of zones.dies, or more of \
+             translation.over_provisioning"
+        ),
     )
 }
 

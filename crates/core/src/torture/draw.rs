@@ -138,6 +138,17 @@ pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
+/// Beginnings of changes with which a drive can have no zones, or none on dies of their own.
+pub(super) const NOT_WITH_ZONES: [&str; 7] = [
+    "placement.",
+    "nvme.namespaces=",
+    "nvme.protection",
+    "translation.precondition=",
+    "translation.slc_cache_mib=",
+    "translation.map_cache_kib=",
+    "translation.idle_us=",
+];
+
 /// Draws zones for a drive whose protocol knows them, in a third of the cases, for so many threads: bytes of a zone, and changes to the
 /// drive. Zones are so small that the bytes of a case fill some, and so is the drive, as it has a largest number of zones.
 pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u64, Vec<String>)> {
@@ -148,7 +159,7 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
     let capacity_mib = (size_mib - one_of(random, &[0, 0, 1])).max(1);
     let open = one_of(random, &[1, 2, 8]).max(threads);
     let active = open + one_of(random, &[0, 1, 4]);
-    let append_kib = one_of(random, &[4, 16, 128]);
+    let append_kib = one_of(random, &[8, 16, 128]);
     let keys = [
         format!("zones.size_mib={size_mib}"),
         format!("zones.capacity_mib={capacity_mib}"),
@@ -158,8 +169,11 @@ pub(super) fn zones(random: &mut Random, own: &Drive, threads: u64) -> Option<(u
     ];
     let dies = one_of(random, &[0, 1, 2, 8]);
     let further = match own.translation.mapping {
-        Mapping::Page if dies > 0 => vec![format!("zones.dies={dies}"), String::from("media.block_pages=12")],
-        Mapping::Page => Vec::new(),
+        // Erase blocks as small as zones, and many of them.
+        Mapping::Page => {
+            let small = ["media.capacity_mib=1024", "media.block_pages=12", "translation.over_provisioning=2"];
+            [vec![format!("zones.dies={dies}")], small.map(String::from).to_vec()].concat()
+        }
         _ => vec![String::from("media.capacity_mib=256")],
     };
     Some((size_mib << 20, keys.into_iter().chain(further).collect()))

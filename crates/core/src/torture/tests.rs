@@ -247,8 +247,10 @@ fn zones_and_placement_handles_are_among_what_is_written() {
     let with_handles = drives.iter().filter(|drive| drive.placement.is_there()).count();
     let restarts = |drive: &&Drive| drive.faults.iter().any(|fault| fault.action.restarts_controller());
     let restarted = drives.iter().filter(|drive| drive.zones.is_there()).filter(restarts).count();
-    assert!(with_zones >= 8 && with_handles >= 8, "{with_zones} with zones, {with_handles} with handles");
+    assert!(with_zones >= 16 && with_handles >= 5, "{with_zones} with zones, {with_handles} with handles");
     assert!(restarted >= 3, "{restarted} of {with_zones} with zones are restarted");
+    let on_dies = drives.iter().filter(|drive| drive.zones.dies > 0).count();
+    assert!(on_dies >= 2, "{on_dies} of {with_zones} with zones on dies of their own");
 }
 
 #[test]

@@ -268,6 +268,7 @@ class ZonesSection(TypedDict, total=False):
     capacity_mib: int
     active_max: int
     open_max: int
+    dies: int
     append_max_kib: int
 
 class PlacementSection(TypedDict, total=False):
