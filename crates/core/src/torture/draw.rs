@@ -138,11 +138,11 @@ pub(super) fn placement(random: &mut Random, own: &Drive) -> Vec<String> {
     keys.into_iter().map(|key| format!("placement.{key}")).collect()
 }
 
-/// Beginnings of changes with which a drive can have no zones, or none on dies of their own.
+/// Parts of changes with which a drive can have no zones, or none on dies of their own.
 pub(super) const NOT_WITH_ZONES: [&str; 7] = [
     "placement.",
-    "nvme.namespaces=",
-    "nvme.protection",
+    ".namespaces=",
+    ".protection",
     "translation.precondition=",
     "translation.slc_cache_mib=",
     "translation.map_cache_kib=",
