@@ -126,7 +126,7 @@ fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store)
     let shift = namespace.format.block_shift;
     let start = namespace.start + (first << shift);
     let in_blocks = |(from, to): (u64, u64)| {
-        let (from, to) = (from - namespace.start >> shift, (to - namespace.start).div_ceil(1 << shift));
+        let (from, to) = ((from - namespace.start) >> shift, (to - namespace.start).div_ceil(1 << shift));
         (from, to - from)
     };
     store.unreadable_ranges(start, blocks << shift).into_iter().map(in_blocks).collect()
