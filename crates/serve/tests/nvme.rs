@@ -19,7 +19,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     let (status, page) = bench.identify(1, 0);
     assert_eq!(status, Status::SUCCESS);
     assert_eq!((page[77], page[111], page[512], page[513]), (5, 1, 0x66, 0x44));
-    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 8 | 1 << 3 | 1 << 1);
+    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 9 | 1 << 8 | 1 << 3 | 1 << 1);
     assert!(page[24..64].starts_with(b"phaselink test "));
     let (status, page) = bench.identify(0, 1);
     assert_eq!((status, u64_at(&page, 0), page[130]), (Status::SUCCESS, BLOCKS, 9));
