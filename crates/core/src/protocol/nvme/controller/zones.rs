@@ -108,7 +108,10 @@ impl SimulatedZones {
     /// Ends the command of this number.
     pub(super) fn end_command(&mut self, id: u32, command: Option<&Command>, block_shift: u32) {
         let Some(command) = command else { return };
-        if let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift) {
+        // A read or a flush may name the block at which a write in flight begins.
+        if moves_pointer(command.action)
+            && let Some(place) = self.writing.iter().position(|(block, _)| *block == command.offset >> block_shift)
+        {
             self.writing.swap_remove(place);
         }
         if let Some(durable) = &mut self.durable {
@@ -169,7 +172,7 @@ impl Controller {
                 }
             }
         }
-        if matches!(command.action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. }) {
+        if moves_pointer(command.action) {
             writing.push((command.offset >> shift, u64::from(command.bytes) >> shift));
         }
         Ok(command)
@@ -198,10 +201,8 @@ impl Controller {
     /// Takes back a write that is refused after its zone has accepted it, because of its data pointer.
     #[cold]
     pub(super) fn take_back(&mut self, command: &Command) {
-        let moves_pointer = matches!(command.action, Action::Write { .. } | Action::Append { .. });
-        let Some(SimulatedZones { zones, writing, .. }) = self.zones.as_deref_mut().filter(|_| moves_pointer) else {
-            return;
-        };
+        let zones = self.zones.as_deref_mut().filter(|_| moves_pointer(command.action));
+        let Some(SimulatedZones { zones, writing, .. }) = zones else { return };
         let shift = self.limits.block_shift;
         writing.retain(|(block, _)| *block != command.offset >> shift);
         zones.take_back(command.offset >> shift, u64::from(command.bytes) >> shift);
@@ -216,5 +217,34 @@ impl Controller {
             Action::Key(_) => value_bytes,
             _ => 0,
         }
+    }
+}
+
+/// True if a command with this action, once its zone has accepted it, has moved the write pointer to the end of its blocks. Copies are
+/// left out, as the modelled host sends none to zones.
+fn moves_pointer(action: Action) -> bool {
+    matches!(action, Action::Write { .. } | Action::Append { .. } | Action::Zero { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::zones::ZoneLayout;
+    use crate::protocol::nvme::rules::Limits;
+    use crate::protocol::nvme::spec::opcode;
+
+    #[test]
+    fn a_write_in_flight_has_not_completed_when_a_flush_or_a_read_of_its_block_has() {
+        let layout = ZoneLayout { zones: 2, zone_blocks: 16, capacity_blocks: 16, active_max: 0, open_max: 0 };
+        let mut zones = SimulatedZones::of(Zones::new(layout));
+        zones.zones.write(0, 8).unwrap();
+        zones.writing.push((0, 8));
+        let mut end = |opcode| {
+            let entry = SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, ..SubmissionEntry::default() };
+            let command = Command::check(&entry.of_blocks(0, 8), &Limits::SMALL).unwrap();
+            zones.end_command(1, Some(&command), Limits::SMALL.block_shift);
+            zones.completed().zone(0).1
+        };
+        assert_eq!((end(opcode::FLUSH), end(opcode::READ), end(opcode::WRITE)), (0, 0, 8));
     }
 }

@@ -38,7 +38,7 @@ pub struct Limits {
 impl Limits {
     /// Limits of a small controller, for tests of commands.
     #[cfg(test)]
-    pub(super) const SMALL: Limits = Limits {
+    pub(in crate::protocol::nvme) const SMALL: Limits = Limits {
         namespaces: 1,
         blocks: 2048,
         block_shift: 9,
