@@ -113,9 +113,12 @@ fn dies(drive: &Drive) -> Option<BrokenCondition> {
         let is_even = if *dies < channels { channels.is_multiple_of(*dies) } else { dies.is_multiple_of(channels) };
         is_even && all.is_multiple_of(*dies)
     };
+    if dies == 0 || divides(&dies) {
+        return None;
+    }
     let allowed: Vec<String> = (1..=all.min(1 << 16)).filter(divides).map(|dies| dies.to_string()).collect();
     BrokenCondition::when(
-        dies > 0 && !divides(&dies),
+        true,
         &["zones.dies", "media.channels", "media.banks_per_channel"],
         format!("zones.dies is {dies} with {channels} channels of {} dies", drive.media.banks_per_channel),
         format!("zones.dies {}; or 0", allowed.join(", ")),

@@ -238,10 +238,7 @@ impl Driver {
         ports.shared.requests[request].buffer = buffer;
         ports.prepare_buffer(request);
         let entry = match io.op {
-            Op::Read if self.is_plain => queue.transfer(opcode::READ, id, &io, buffer, self.block_shift, ports.memory),
-            Op::Write if self.is_plain => {
-                queue.transfer(opcode::WRITE, id, &io, buffer, self.block_shift, ports.memory)
-            }
+            Op::Read | Op::Write if self.is_plain => queue.transfer(id, &io, buffer, self.block_shift, ports.memory),
             _ => self.uncommon_entry(number, id, request, ports),
         };
         let queue = &mut self.queues[number];
@@ -480,15 +477,8 @@ impl Queue {
 
     /// Returns the command that transfers the blocks of a request from or to its buffer.
     #[inline(always)]
-    fn transfer(
-        &self,
-        opcode: u8,
-        id: u16,
-        io: &Io,
-        buffer: u64,
-        block_shift: u32,
-        memory: &mut HostMemory,
-    ) -> SubmissionEntry {
+    fn transfer(&self, id: u16, io: &Io, buffer: u64, block_shift: u32, memory: &mut HostMemory) -> SubmissionEntry {
+        let opcode = if io.op == Op::Read { opcode::READ } else { opcode::WRITE };
         let pages = self.pages(id, buffer, io.bytes, memory);
         data_entry(opcode, id, pages).of_blocks(io.offset >> block_shift, io.bytes >> block_shift)
     }

@@ -368,11 +368,11 @@ impl halves::Controller for Controller {
         }
     }
 
-    #[inline(never)] // No other protocol asks.
     fn hears_deliveries(&self) -> bool {
         true
     }
 
+    #[inline(never)] // No other protocol asks.
     fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
         if Role(token.role) == Role::DATA {
             self.on_data_delivered(now, token.context, ports);
