@@ -22,10 +22,10 @@ const TRIM_BYTES_MAX: u64 = 1 << 30;
 pub struct History {
     recording: Mutex<Recording>,
     bytes_max: u64,
-    /// Told when there is no more room, or when a request has no place in a recording.
+    /// Told when there is no more room, or when a request has made a change that recordings cannot hold.
     stop: Arc<Stop>,
     bytes: Mutex<u64>,
-    /// What a request has done that has no place in a recording.
+    /// Words for the first change that recordings cannot hold, if a request has made one.
     unsupported: OnceLock<&'static str>,
 }
 
@@ -34,7 +34,7 @@ pub struct History {
 pub enum NoRecording {
     /// More bytes were written than a history may have.
     TooLong,
-    /// Words for what requests do that has no place in a recording, as in `format the drive`.
+    /// Words for a change that recordings cannot hold, as in `format the drive`.
     Unsupported(&'static str),
 }
 
@@ -139,7 +139,7 @@ impl History {
         Ticket(place)
     }
 
-    /// Notes that a request has done what has no place in a recording, and stops the server. `what` continues a sentence about the
+    /// Notes that a request has made a change that recordings cannot hold, and stops the server. `what` continues a sentence about the
     /// client, as in `format the drive`.
     #[cold]
     pub fn give_up(&self, what: &'static str) {

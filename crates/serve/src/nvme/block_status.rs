@@ -120,8 +120,8 @@ fn list_bytes(command: &SubmissionEntry) -> u64 {
     (u64::from(command.dwords[2]) + 1) * 4
 }
 
-/// Returns the ranges of a namespace's blocks that cannot be read, as far as they are among these blocks. A block is none that can be read
-/// if one of its bytes cannot.
+/// Returns the ranges of a namespace's unreadable blocks, as far as they are among these blocks. One unreadable byte makes its block
+/// unreadable.
 fn unreadable(namespace: &Namespace, (first, blocks): BlockRange, store: &Store) -> Vec<BlockRange> {
     let shift = namespace.format.block_shift;
     let start = namespace.start + (first << shift);
