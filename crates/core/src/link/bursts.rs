@@ -65,9 +65,12 @@ impl Bursts {
         payloads[place].get_or_insert_with(|| spare_payloads.pop().unwrap_or_default()).room(bytes, spare)
     }
 
+    /// Makes room for one payload more, here and among those that wait for their next burst: a payload is made only
+    /// where none waits, so that there are never more of them than places.
     #[cold]
     fn add_payloads(&mut self, place: usize) {
         self.payloads.resize_with(place + 1, Default::default);
+        self.spare_payloads.reserve((place + 1).saturating_sub(self.spare_payloads.len()));
     }
 
     /// Takes the payload out of a burst that has arrived; `None` if nobody has filled it.
